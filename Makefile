@@ -1,0 +1,119 @@
+# Glovebox. `make help` lists what there is; README.md says where to begin.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The standard library of Go 1.26.8 has known faults; this one is fetched by the
+# go command itself. The tags keep the engine's bindings free of C.
+export GOTOOLCHAIN := go1.27.3
+export GOFLAGS := -buildvcs=false -tags=remote,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
+
+BIN   := out/bin
+TOOLS := .cache/tools
+
+# Seconds each suite is expected to take on two cores. ci/suite prints the time
+# beside the budget, warns when it is over, and ends a suite that takes three
+# times as long, since then it hangs.
+BUDGET_setup  := 120
+BUDGET_build  := 240
+BUDGET_lint   := 90
+BUDGET_unit   := 300
+BUDGET_core   := 300
+BUDGET_corpus := 120
+BUDGET_client := 120
+BUDGET_e2e    := 240
+
+suite = ci/suite $(1) $(BUDGET_$(1))
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what a fresh machine lacks (Debian packages, Go tools)
+	@$(call suite,setup) ci/setup
+
+# --- build -------------------------------------------------------------------
+
+.PHONY: build
+build: setup ## build every program and the core's image into out/
+	@$(call suite,build) $(MAKE) programs client-program image
+
+.PHONY: programs
+programs:
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(BIN)/glovebox-server ./system/server/cmd/server
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(BIN)/glovebox-worker ./system/worker/cmd/worker
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(BIN)/glovebox-launcher ./system/worker/cmd/launcher
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/glovebox-local ./ci/local/cmd/local
+
+.PHONY: client-program
+client-program:
+	@mkdir -p $(BIN)
+	cargo build --quiet --release --locked --manifest-path client/Cargo.toml --target-dir client/target
+	install -m 755 client/target/release/glovebox $(BIN)/glovebox
+
+.PHONY: image
+image: ## build the core and its images (OCI layouts in out/images)
+	$(MAKE) -C core build
+	go run ./ci/image --binary out/core/core --out out/images/core >out/images/core.json
+	go run ./ci/image --binary out/core/copy --out out/images/copy >out/images/copy.json
+
+# --- run ---------------------------------------------------------------------
+
+.PHONY: up
+up: build ## start the whole system in the background (SET='lease.duration=3s' WORKERS=2 SERVERS=2 IMAGE=... PORT_BASE=N)
+	@$(BIN)/glovebox-local up $(if $(SET),--set '$(SET)') $(if $(WORKERS),--workers $(WORKERS)) \
+	  $(if $(SERVERS),--servers $(SERVERS)) $(if $(IMAGE),--image '$(IMAGE)') $(if $(STORAGE),--storage $(STORAGE)) $(if $(PORT_BASE),--port-base $(PORT_BASE))
+
+.PHONY: down
+down: ## stop what `make up` started and remove its state
+	@test -x $(BIN)/glovebox-local || CGO_ENABLED=0 go build -o $(BIN)/glovebox-local ./ci/local/cmd/local
+	@$(BIN)/glovebox-local down
+
+.PHONY: demo
+demo: build ## the whole system on real Lua files, before your eyes
+	@ci/demo
+
+# --- check -------------------------------------------------------------------
+
+.PHONY: test
+test: ## every suite in its CI size, with evidence in out/evidence/ci
+	@rm -rf out/parts out/evidence/ci out/suites.tsv
+	@mkdir -p out/parts out/evidence/ci
+	@$(MAKE) build
+	@status=0; $(MAKE) --keep-going lint unit core client e2e || status=$$?; ci/merge || status=1; exit $$status
+
+.PHONY: lint
+lint: ## static checks of Go, Rust and C++
+	@$(call suite,lint) ci/lint
+
+.PHONY: unit
+unit: ## Go tests beside the code, against real PostgreSQL and podman
+	@$(call suite,unit) ci/gotest unit $$(go list ./... | grep -v /system/e2e)
+
+.PHONY: e2e
+e2e: ## the whole system, real parts
+	@$(call suite,e2e) ci/gotest e2e ./system/e2e/...
+
+.PHONY: core
+core: ## the core: units, sanitizers, the bytecode proof over the corpus, a short fuzz
+	@$(call suite,core) ci/core
+
+.PHONY: client
+client: ## the client's tests
+	@$(call suite,client) ci/client
+
+.PHONY: corpus
+corpus: ## fetch the Debian packages that the core's proof reads
+	@$(call suite,corpus) ci/corpus
+
+.PHONY: fmt
+fmt: ## format everything
+	gofmt -w $$(git ls-files '*.go')
+	cargo fmt --manifest-path client/Cargo.toml
+
+.PHONY: clean
+clean: down ## stop everything and remove out/
+	rm -rf out
