@@ -25,23 +25,31 @@ type Part struct {
 }
 
 // SignalContext is done at the first SIGINT or SIGTERM. A second one exits the
-// process with status 130, for the person who does not want to wait.
+// process with status 130, for the person who does not want to wait. The returned
+// function gives the signals back to the system.
 func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	released := make(chan struct{})
 	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-			signal.Stop(signals)
-			return
+		for seen := 0; ; seen++ {
+			select {
+			case <-signals:
+				if seen > 0 {
+					os.Exit(130)
+				}
+				cancel()
+			case <-released:
+				return
+			}
 		}
-		<-signals
-		os.Exit(130)
 	}()
-	return ctx, cancel
+	return ctx, sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(released)
+		cancel()
+	})
 }
 
 // Run starts all parts and waits. It returns when every part has ended, or when
