@@ -4,7 +4,10 @@
 package migrations
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -43,4 +46,23 @@ func versions() []int64 {
 		found = append(found, v)
 	}
 	return found
+}
+
+// Digest returns a hex digest of everything that is applied, for caches of a
+// migrated database.
+func Digest() string {
+	h := sha256.New()
+	h.Write([]byte(bootstrapSQL))
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

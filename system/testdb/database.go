@@ -1,0 +1,135 @@
+package testdb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"glovebox/migrations"
+	"glovebox/system/platform/secret"
+)
+
+// The roles, for Pool and URL.
+const (
+	Admin      = "" // the cluster's administrator
+	Migrator   = "glovebox_migrator"
+	ServerRole = "glovebox_server"
+	Operator   = "glovebox_operator"
+	Sweeper    = "glovebox_sweeper"
+	Observer   = "glovebox_observer"
+)
+
+// Database is one test's own database, gone after it.
+type Database struct {
+	Name   string
+	server *Server
+}
+
+// New makes a migrated database for the test.
+func New(t testing.TB) *Database {
+	t.Helper()
+	return create(t, true)
+}
+
+// NewEmpty makes a database without schema or rights of ours, for tests of the
+// migrations themselves.
+func NewEmpty(t testing.TB) *Database {
+	t.Helper()
+	return create(t, false)
+}
+
+func create(t testing.TB, migrated bool) *Database {
+	t.Helper()
+	ctx := context.Background()
+	server, err := Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suffix := make([]byte, 8)
+	_, _ = rand.Read(suffix) // crypto/rand does not fail
+	db := &Database{Name: "t_" + hex.EncodeToString(suffix), server: server}
+	template := "template0"
+	if migrated {
+		template = server.template
+	}
+	server.exec(t, "postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", db.Name, template))
+	t.Cleanup(func() { server.exec(t, "postgres", fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", db.Name)) })
+	if migrated {
+		// Rights on the database itself and role settings do not travel with the template.
+		conn := db.connect(t)
+		defer conn.Close(ctx)
+		if err := migrations.Bootstrap(ctx, conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+func (s *Server) exec(t testing.TB, database, statement string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.url(Admin, database).Reveal())
+	if err != nil {
+		t.Fatalf("connect as the administrator: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (db *Database) connect(t testing.TB) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), db.URL(Admin).Reveal())
+	if err != nil {
+		t.Fatalf("connect to the test's database: %v", err)
+	}
+	return conn
+}
+
+// URL returns the login of role.
+func (db *Database) URL(role string) secret.Text { return db.server.url(role, db.Name) }
+
+func (s *Server) url(role, database string) secret.Text {
+	config, err := s.adminConfig(database)
+	if err != nil {
+		return secret.Text{}
+	}
+	if role == Admin {
+		role = config.User
+	} else {
+		config.Password = s.password.Reveal()
+	}
+	if strings.HasPrefix(config.Host, "/") {
+		return socketURL(config.Host, int(config.Port), role, secret.New(config.Password), database)
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, config.Password), Host: config.Host + ":" + strconv.Itoa(int(config.Port)), Path: "/" + database}
+	if config.TLSConfig == nil {
+		u.RawQuery = "sslmode=disable"
+	}
+	return secret.New(u.String())
+}
+
+// Pool returns connections as role, closed with the test.
+func (db *Database) Pool(t testing.TB, role string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(db.URL(role).Reveal())
+	if err != nil {
+		t.Fatal("the test database's URL is not usable")
+	}
+	config.MaxConns = 20
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatalf("open a pool as %s: %v", role, err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
