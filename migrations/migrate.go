@@ -119,7 +119,7 @@ func hasSchemas(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look for the schemas: %w", err)
 	}
 	if n != 2 {
-		return errors.New("the schemas app and observe are missing; run migrate up once with --admin, or bootstrap.sql as an administrator")
+		return errors.New("the schemas app and observe are missing; run migrate up once with --admin-url-file, or bootstrap.sql as an administrator")
 	}
 	return nil
 }

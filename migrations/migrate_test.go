@@ -90,8 +90,8 @@ func TestUpWithoutBootstrapNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	db := testdb.NewEmpty(t)
 	_, err := migrations.Up(t.Context(), config(t, db, testdb.Admin))
-	if err == nil || !strings.Contains(err.Error(), "--admin") {
-		t.Fatalf("error is %v, want one that names --admin", err)
+	if err == nil || !strings.Contains(err.Error(), "--admin-url-file") {
+		t.Fatalf("error is %v, want one that names --admin-url-file", err)
 	}
 }
 
