@@ -73,8 +73,8 @@ down: ## stop what `make up` started and remove its state
 	@$(BIN)/glovebox-local down
 
 .PHONY: demo
-demo: build ## the whole system on real Lua files, before your eyes
-	@ci/demo
+demo: build corpus ## the whole system on real Lua files, before your eyes
+	@go run ./ci/demo
 
 # --- check -------------------------------------------------------------------
 
