@@ -1,0 +1,104 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"glovebox/ci/local"
+)
+
+// leftovers says what a finished system still holds that it should not:
+// containers, core processes, mounts and cgroups of slots, temporary files.
+// The oracles are the engine's own list, the kernel's tables and the disk.
+func leftovers(s *local.System) string {
+	var found []string
+	state := filepath.Dir(s.BinDir)
+
+	out, err := exec.Command("podman", "--remote", "--url", "unix://"+s.Sockets.Engine, "ps", "--all", "--quiet").Output()
+	if err != nil {
+		return "the engine's list cannot be read: " + err.Error()
+	}
+	if n := len(strings.Fields(string(out))); n > 0 {
+		found = append(found, fmt.Sprintf("%d containers", n))
+	}
+	for _, pid := range coreProcesses() {
+		found = append(found, "core process "+pid)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err.Error()
+	}
+	if n := strings.Count(string(mounts), " "+filepath.Join(state, "slots-")); n > 0 {
+		found = append(found, fmt.Sprintf("%d slot mounts", n))
+	}
+	for _, dir := range slotFolders(state) {
+		found = append(found, "slot folder "+dir)
+	}
+	for _, path := range temporaryFiles(s.StorageRoot) {
+		found = append(found, "temporary file "+path)
+	}
+	return strings.Join(found, ", ")
+}
+
+// coreProcesses returns the pids that run /core as a slot's user.
+func coreProcesses() []string {
+	var pids []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			var uid int
+			if n, _ := fmt.Sscanf(line, "Uid:\t%d", &uid); n == 1 && uid >= 300000 {
+				pids = append(pids, filepath.Base(dir))
+			}
+		}
+	}
+	return pids
+}
+
+// slotFolders lists what lies in the launchers' slot roots.
+func slotFolders(state string) []string {
+	found, _ := filepath.Glob(filepath.Join(state, "slots-*", "*", "*"))
+	return found
+}
+
+// temporaryFiles lists files of the storage root outside inputs and results.
+func temporaryFiles(storage string) []string {
+	var found []string
+	_ = filepath.WalkDir(storage, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			rel, _ := filepath.Rel(storage, path)
+			if top, _, _ := strings.Cut(rel, "/"); top != "input" && top != "result" {
+				found = append(found, rel)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// resultFiles lists the stored results of a job.
+func resultFiles(storage, jobID string) []string {
+	var found []string
+	_ = filepath.WalkDir(filepath.Join(storage, "result"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(path, jobID) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+func clean(t *testing.T, s *local.System) {
+	t.Helper()
+	eventually(t, 20*time.Second, "a clean host", func() string { return leftovers(s) })
+}

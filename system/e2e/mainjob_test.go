@@ -1,0 +1,203 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"glovebox/ci/bytecode"
+	"glovebox/ci/local"
+	"glovebox/threat-model/evidence"
+)
+
+// The main job: upload, claim, sandbox, result, completed, download, by two users
+// at once, and what goes wrong with a file that is not Lua.
+func TestMainJob(t *testing.T) {
+	evidence.Record(t, evidence.Claim{
+		Requirements: []string{"ARC-01", "ARC-05", "ARC-07", "ARC-10", "API-01", "API-02", "JOB-10", "STO-04", "COR-05", "HAR-08"},
+		Tried:        "two users process the samples at once through two workers",
+		Oracle:       "bytecode of the downloaded files, observer's view, engine list, mounts, disk",
+	})
+	s := start(t, "main", 21000, local.Options{Servers: 2, Workers: 2})
+	db := observer(t, s)
+	samples, err := filepath.Glob(filepath.Join(root, "samples", "*.lua"))
+	if err != nil || len(samples) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+
+	t.Run("two users at once", func(t *testing.T) {
+		var wg sync.WaitGroup
+		for i := range s.Users {
+			p := login(t, s, i)
+			out := t.TempDir()
+			wg.Go(func() {
+				_, errs, status := p.run(append([]string{"process", "--output-dir", out}, samples...)...)
+				if status != 0 {
+					t.Errorf("%s: status %d: %s", p.user.Login, status, errs)
+					return
+				}
+				for _, sample := range samples {
+					base := strings.TrimSuffix(filepath.Base(sample), ".lua") + ".obf.lua"
+					same, err := bytecode.Same(context.Background(), sample, filepath.Join(out, base))
+					if err != nil || !same {
+						t.Errorf("%s: same program %v, %v", base, same, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		clean(t, s)
+	})
+
+	t.Run("a file that is not Lua", func(t *testing.T) {
+		evidence.Proves(t, "COR-03", "JOB-09", "JOB-11")
+		p := login(t, s, 0)
+		path := filepath.Join(t.TempDir(), "broken.lua")
+		if err := os.WriteFile(path, []byte("local x = 1\nlocal y = = 2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		id := p.submit(path)
+		_, errs, status := p.run("wait", id)
+		if status != 4 {
+			t.Errorf("status %d, want 4", status)
+		}
+		if !regexp.MustCompile(`line 2, column \d+`).MatchString(errs) {
+			t.Errorf("the message does not say where: %s", errs)
+		}
+		j := look(t, db, id)
+		if j.status != "failed" || j.code != "invalid_input" || j.retryable || j.attempt != 1 {
+			t.Errorf("the row says %+v", j)
+		}
+		clean(t, s)
+	})
+
+	t.Run("another user's job", func(t *testing.T) {
+		evidence.Proves(t, "JOB-07")
+		alice, bob := login(t, s, 0), login(t, s, 1)
+		id := alice.submit(samples[0])
+		alice.must("wait", id)
+		target := filepath.Join(t.TempDir(), "stolen")
+		if _, _, status := bob.run("fetch", id, "-o", target); status == 0 {
+			t.Error("another user fetched the result")
+		}
+		if _, err := os.Stat(target); err == nil {
+			t.Error("another user got a file")
+		}
+		alice.must("fetch", id, "-o", filepath.Join(t.TempDir(), "own")) // control
+	})
+}
+
+// Another image that keeps the contract drops in.
+func TestAnotherCoreDropsIn(t *testing.T) {
+	evidence.Record(t, evidence.Claim{
+		Requirements: []string{"COR-02", "ARC-07"},
+		Tried:        "a core that copies its input, named in configuration alone",
+		Oracle:       "bytes of the downloaded file",
+	})
+	s := start(t, "copy", 21200, local.Options{Workers: 1, Image: image(t, "out/core/copy")})
+	p := login(t, s, 0)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "any.bin")
+	content := strings.Repeat("\x00\xff not Lua at all ", 100000)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.must("process", path, "-o", filepath.Join(dir, "out.bin"))
+	got, err := os.ReadFile(filepath.Join(dir, "out.bin"))
+	if err != nil || string(got) != content {
+		t.Fatalf("%d bytes came back of %d (%v)", len(got), len(content), err)
+	}
+	clean(t, s)
+}
+
+// A worker killed in mid-run: the lease runs out, the job is taken again by
+// another worker or by the same one, and there is exactly one result.
+func TestWorkerKilledInMidRun(t *testing.T) {
+	evidence.Record(t, evidence.Claim{
+		Requirements: []string{"JOB-06", "JOB-10", "SBX-12", "ARC-05"},
+		Tried:        "SIGKILL of the worker while the core runs, lease 3 s",
+		Oracle:       "observer's view of job and events, stored files, engine list, process table, mounts",
+	})
+	slow := image(t, compile(t, "cores/slow.c"))
+	short := []string{"lease.duration=3s lease.heartbeat=1s"}
+
+	tests := []struct {
+		name      string
+		workers   int
+		portBase  int
+		recoverBy string
+	}{
+		{"recovered by a second worker", 2, 21400, "other"},
+		{"recovered by the same worker", 1, 21600, "same"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := start(t, "kill-"+tc.recoverBy, tc.portBase, local.Options{Workers: tc.workers, Image: slow, Set: short})
+			db := observer(t, s)
+			p := login(t, s, 0)
+			id := p.submit(filepath.Join(root, "samples", "life.lua"))
+
+			var victim string
+			eventually(t, 20*time.Second, "the core runs", func() string {
+				j := look(t, db, id)
+				if j.status != "processing" || len(coreProcesses()) == 0 {
+					return "status " + j.status
+				}
+				victim = j.worker
+				return ""
+			})
+			index := strings.TrimPrefix(victim, "w")
+			name := map[string]string{"1": "worker-0", "2": "worker-1"}[index]
+			if err := s.Kill(name); err != nil {
+				t.Fatal(err)
+			}
+			// SBX-12: the launcher notices the dead worker at once, not after the lease.
+			eventually(t, 2500*time.Millisecond, "the orphaned run is gone", func() string {
+				if j := look(t, db, id); j.attempt > 1 {
+					return ""
+				}
+				if pids := coreProcesses(); len(pids) > 0 {
+					return "core still runs: " + strings.Join(pids, " ")
+				}
+				return ""
+			})
+			if tc.recoverBy == "same" {
+				if err := s.Restart(context.Background(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.must("wait", id)
+			out := filepath.Join(t.TempDir(), "life.lua")
+			p.must("fetch", id, "-o", out)
+
+			j := look(t, db, id)
+			if j.status != "completed" || j.attempt != 2 || j.token != 2 {
+				t.Errorf("the row says %+v", j)
+			}
+			events := history(t, db, id)
+			last := events[len(events)-1]
+			if tc.recoverBy == "other" && strings.HasSuffix(last, victim) {
+				t.Errorf("the dead worker finished: %v", events)
+			}
+			completed := 0
+			for _, e := range events {
+				if strings.Contains(e, ">completed") {
+					completed++
+				}
+			}
+			if completed != 1 {
+				t.Errorf("%d completions: %v", completed, events)
+			}
+			if files := resultFiles(s.StorageRoot, id); len(files) != 1 {
+				t.Errorf("stored results: %v", files)
+			}
+			clean(t, s)
+			t.Logf("history: %s", strings.Join(events, " | "))
+		})
+	}
+}
