@@ -1,0 +1,206 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/system/worker/internal/container"
+	"glovebox/system/worker/internal/container/cgroup"
+)
+
+// Bare is an engine without walls: it starts the core in a chroot, under the
+// spec's user, cgroup and file size limit, and isolates nothing else. It is for
+// tests of what stands around an engine, and fails on command.
+type Bare struct {
+	tree *cgroup.Tree
+
+	mu    sync.Mutex
+	boxes map[string]*box
+
+	// FailPrepare and FailRemove, if set, are returned by these methods.
+	FailPrepare, FailRemove error
+}
+
+type box struct {
+	label  string
+	cmd    *exec.Cmd
+	gate   io.WriteCloser // closing it lets the core run
+	mounts []string
+	done   chan struct{}
+	code   int
+}
+
+// NewBare returns an empty engine.
+func NewBare(t testing.TB) *Bare {
+	t.Helper()
+	tree, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bare{tree: tree, boxes: map[string]*box{}}
+}
+
+// SetFailures sets FailPrepare and FailRemove while the engine is in use.
+func (e *Bare) SetFailures(prepare, remove error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.FailPrepare, e.FailRemove = prepare, remove
+}
+
+// waitScript enters the cgroups, waits for the gate and becomes the core; the
+// process stays the same throughout.
+const waitScript = `ids=$1; root=$2; core=$3; shift 3
+for dir in "$@"; do echo $$ > "$dir/cgroup.procs" || exit 125; done
+read -r go
+exec chroot --groups= --userspec="$ids" "$root" "$core"`
+
+// Prepare implements container.Engine.
+func (e *Bare) Prepare(_ context.Context, spec container.Spec) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.FailPrepare != nil {
+		return 0, e.FailPrepare
+	}
+	b := &box{label: spec.Label, done: make(chan struct{})}
+	e.boxes[spec.Name] = b
+	for _, m := range spec.Mounts {
+		if m.Type != "bind" {
+			continue
+		}
+		if err := unix.Mount(m.Source, spec.Rootfs+m.Destination, "", unix.MS_BIND, ""); err != nil {
+			return 0, fmt.Errorf("bind %s: %w", m.Destination, err)
+		}
+		b.mounts = append(b.mounts, spec.Rootfs+m.Destination)
+	}
+	dirs, err := e.tree.Enter(spec.CgroupParent + "/bare-" + spec.Name)
+	if err != nil {
+		return 0, err
+	}
+	ids := fmt.Sprintf("%d:%d", spec.IDMap.Host+spec.UID, spec.IDMap.Host+spec.GID)
+	b.cmd = exec.Command("sh", append([]string{"-c", waitScript, "bare", ids, spec.Rootfs, spec.Command[0]}, dirs...)...)
+	b.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	if b.gate, err = b.cmd.StdinPipe(); err != nil {
+		return 0, err
+	}
+	if err := b.cmd.Start(); err != nil {
+		return 0, err
+	}
+	go b.wait()
+	pid := b.cmd.Process.Pid
+	for _, r := range spec.Rlimits {
+		if r.Name == "fsize" {
+			if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: r.Value, Max: r.Value}, nil); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return pid, awaitInside(e.tree.Group("/", spec.CgroupParent), pid, b.done)
+}
+
+// awaitInside returns once the script has entered its cgroups.
+func awaitInside(g *cgroup.Group, pid int, done <-chan struct{}) error {
+	for {
+		if held, err := g.Holds(pid); err != nil || held {
+			return err
+		}
+		select {
+		case <-done:
+			return errors.New("the core's process ended before its start")
+		default:
+		}
+	}
+}
+
+func (b *box) wait() {
+	defer close(b.done)
+	err := b.cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status := exit.Sys().(syscall.WaitStatus)
+		if b.code = status.ExitStatus(); status.Signaled() {
+			b.code = 128 + int(status.Signal())
+		}
+	}
+}
+
+func (e *Bare) find(name string) (*box, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := e.boxes[name]
+	if b == nil || b.cmd == nil {
+		return nil, fmt.Errorf("%s: %w", strconv.Quote(name), container.ErrUnknownContainer)
+	}
+	return b, nil
+}
+
+// Start implements container.Engine.
+func (e *Bare) Start(_ context.Context, name string) error {
+	b, err := e.find(name)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(b.gate, "go\n"); err != nil {
+		return err
+	}
+	return b.gate.Close()
+}
+
+// ExitCode implements container.Engine.
+func (e *Bare) ExitCode(ctx context.Context, name string) (int, error) {
+	b, err := e.find(name)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-b.done:
+		return b.code, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// Remove implements container.Engine.
+func (e *Bare) Remove(ctx context.Context, name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.FailRemove != nil {
+		return e.FailRemove
+	}
+	b := e.boxes[name]
+	if b == nil {
+		return nil
+	}
+	if b.cmd != nil && b.cmd.Process != nil {
+		_ = b.cmd.Process.Kill()
+		<-b.done
+	}
+	for _, m := range b.mounts {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	delete(e.boxes, name)
+	return nil
+}
+
+// Labelled implements container.Inventory.
+func (e *Bare) Labelled(_ context.Context, label string) ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var names []string
+	for name, b := range e.boxes {
+		if b.label == label {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

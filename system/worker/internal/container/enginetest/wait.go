@@ -1,0 +1,45 @@
+package enginetest
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"glovebox/system/worker/internal/container/cgroup"
+)
+
+// AwaitCore returns the process of the attempt once it runs the core itself, by
+// the kernel's word; 20 seconds without it fail the test.
+func AwaitCore(t testing.TB, tree *cgroup.Tree, name string) int {
+	t.Helper()
+	group := tree.Group(Label, name)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		pids, err := group.Core()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+			if err == nil && strings.TrimSpace(string(comm)) == "core" {
+				return pid
+			}
+		}
+	}
+	t.Fatal("the core does not run within 20 s")
+	return 0
+}
+
+// RunIn runs a shell command in the cgroups of dirs and waits for its end.
+func RunIn(t testing.TB, dirs []string, script string) {
+	t.Helper()
+	var enter strings.Builder
+	for _, dir := range dirs {
+		enter.WriteString("echo $$ > " + dir + "/cgroup.procs; ")
+	}
+	err := exec.Command("sh", "-c", enter.String()+script).Run()
+	t.Logf("%s: %v", script, err)
+}
