@@ -29,6 +29,8 @@ CREATE TABLE app.jobs (
     user_id          uuid        NOT NULL REFERENCES app.users,
     asset_id         uuid        NOT NULL,
     asset_version    integer     NOT NULL,
+    -- Of the input, kept here too so that a user's stored bytes are one index-only sum.
+    input_size       bigint      NOT NULL CONSTRAINT jobs_input_size CHECK (input_size >= 0),
     status           text        NOT NULL CONSTRAINT jobs_status CHECK (status IN ('pending', 'processing', 'completed', 'failed')),
     attempt          integer     NOT NULL DEFAULT 0,
     max_attempts     integer     NOT NULL CONSTRAINT jobs_max_attempts CHECK (max_attempts BETWEEN 1 AND 100),
@@ -92,7 +94,7 @@ CREATE INDEX jobs_pending ON app.jobs (fair_key, id) WHERE status = 'pending';
 CREATE INDEX jobs_processing ON app.jobs (lease_expires_at, id) WHERE status = 'processing';
 -- A user's live jobs and kept bytes, counted under the lock on user_counters.
 CREATE INDEX jobs_live_of_user ON app.jobs (user_id) WHERE status IN ('pending', 'processing');
-CREATE INDEX jobs_kept_of_user ON app.jobs (user_id) INCLUDE (asset_id, asset_version, result_size) WHERE purged_at IS NULL;
+CREATE INDEX jobs_kept_of_user ON app.jobs (user_id) INCLUDE (input_size, result_size) WHERE purged_at IS NULL;
 CREATE INDEX jobs_to_purge ON app.jobs (terminal_at, id) WHERE terminal_at IS NOT NULL AND purged_at IS NULL;
 
 GRANT SELECT, INSERT ON app.assets, app.asset_versions, app.jobs TO glovebox_server;

@@ -49,6 +49,8 @@ type Job struct {
 	UpdatedAt  time.Time
 	TerminalAt time.Time // when it completed or failed; retention counts from here
 	PurgedAt   time.Time // when retention removed its bytes; zero before
+
+	CorrelationID string // of the request that made it; follows it through every log
 }
 
 // Result is what a completed job points to.

@@ -27,7 +27,7 @@ func (j Job) Claim(workerID string, lease time.Duration, now time.Time) (Job, Ev
 // transition and leaves no event.
 func (j Job) Heartbeat(fence Fence, lease time.Duration, now time.Time) (Job, error) {
 	if !j.HoldsLease(fence, now) {
-		return j, leaseLost()
+		return j, LeaseLost()
 	}
 	j.LeaseExpires = now.Add(lease)
 	j.HeartbeatAt = now
@@ -42,7 +42,7 @@ func (j Job) Finish(fence Fence, result Result, now time.Time) (next Job, event 
 		return j, Event{}, done, err
 	}
 	if !j.HoldsLease(fence, now) {
-		return j, Event{}, false, leaseLost()
+		return j, Event{}, false, LeaseLost()
 	}
 	result.WorkerID, result.FencingToken = fence.WorkerID, fence.FencingToken
 	j.Status = Completed
@@ -56,14 +56,19 @@ func (j Job) Finish(fence Fence, result Result, now time.Time) (next Job, event 
 // FinishedBy reports whether this very attempt already completed the job with
 // these bytes. Other bytes from the same attempt are a conflict.
 func (j Job) FinishedBy(fence Fence, sum [32]byte) (bool, error) {
-	if j.ID != fence.JobID || j.Status != Completed || j.Result == nil ||
-		j.Result.WorkerID != fence.WorkerID || j.Result.FencingToken != fence.FencingToken {
+	if !j.CompletedBy(fence) {
 		return false, nil
 	}
 	if subtle.ConstantTimeCompare(j.Result.SHA256[:], sum[:]) != 1 {
 		return false, Refuse(CodeConflict, "the job was already completed with another result")
 	}
 	return true, nil
+}
+
+// CompletedBy reports whether this very attempt completed the job.
+func (j Job) CompletedBy(fence Fence) bool {
+	return j.ID == fence.JobID && j.Status == Completed && j.Result != nil &&
+		j.Result.WorkerID == fence.WorkerID && j.Result.FencingToken == fence.FencingToken
 }
 
 // CheckFailure refuses a code that is unknown, that a worker may not report, or
@@ -88,7 +93,7 @@ func (j Job) Fail(fence Fence, code failure.Code, detail string, backoff time.Du
 		return j, Event{}, err
 	}
 	if !j.HoldsLease(fence, now) {
-		return j, Event{}, leaseLost()
+		return j, Event{}, LeaseLost()
 	}
 	attempt := j.Attempt
 	event := Event{From: Processing, Attempt: attempt, FencingToken: fence.FencingToken, WorkerID: fence.WorkerID, ErrorCode: code}
@@ -176,6 +181,8 @@ func (j Job) event(from Status, cause Cause) Event {
 	return Event{From: from, To: j.Status, Cause: cause, Attempt: j.Attempt, FencingToken: j.FencingToken, WorkerID: j.WorkerID}
 }
 
-func leaseLost() error {
+// LeaseLost is the one refusal of whoever does not hold the lease, whatever the
+// reason: a worker learns nothing of jobs that are not its own.
+func LeaseLost() error {
 	return Refuse(CodeLeaseLost, "the attempt no longer holds the job; stop working on it")
 }

@@ -1,0 +1,79 @@
+package jobs
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"glovebox/system/protocol"
+	"glovebox/system/server/internal/jobs/domain"
+)
+
+// MaxClaimWait bounds a long poll.
+const MaxClaimWait = 30 * time.Second
+
+// ClaimCall is a worker's request for work. WorkerID is from the certificate.
+type ClaimCall struct {
+	WorkerID   string
+	RequestID  string // UUID in canonical form
+	Wait       time.Duration
+	SlotsFree  int
+	SlotsTotal int
+}
+
+// Wake says that a job may have become claimable. It wakes one waiting claim; a
+// claim that finds a job wakes the next, so that N waiters cost N looks at the
+// queue and not N for each job. Notifications may be lost: the slow poll is behind.
+func (s *Service) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// Claim assigns the next job, waiting up to call.Wait for one; nil when there is
+// none (JOB-02). The same request id gives the same assignment while its lease
+// lives, and CodeConflict after. When ctx ends the wait ends at once, with nil.
+func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignment, error) {
+	if call.SlotsFree < 0 || call.SlotsTotal < 0 || call.SlotsFree > call.SlotsTotal {
+		return nil, domain.Refuse(domain.CodeInvalid, "slots_free and slots_total are not 0 <= free <= total")
+	}
+	claim := Claim{WorkerID: call.WorkerID, RequestID: call.RequestID, Lease: s.settings.Lease}
+	deadline := time.NewTimer(min(call.Wait, MaxClaimWait))
+	defer deadline.Stop()
+	poll := time.NewTicker(s.settings.ClaimPoll)
+	defer poll.Stop()
+	for {
+		record, ok, err := s.Queue.Claim(ctx, claim)
+		if err != nil {
+			s.Wake() // whatever woke this claim is for another
+			if ctx.Err() != nil {
+				return nil, nil //nolint:nilerr // the caller has gone or the server stops: no job was taken
+			}
+			return nil, err
+		}
+		if ok {
+			s.Wake() // there may be more
+			return s.assignment(record), nil
+		}
+		select {
+		case <-s.wake:
+		case <-poll.C:
+		case <-deadline.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+func (s *Service) assignment(r Record) *protocol.Assignment {
+	return &protocol.Assignment{
+		ID: r.Job.ID, Attempt: r.Job.Attempt, FencingToken: r.Job.FencingToken,
+		LeaseSeconds: seconds(s.settings.Lease), HeartbeatSeconds: seconds(s.settings.Heartbeat),
+		InputSize: r.Input.Size, InputSHA256: hex.EncodeToString(r.Input.SHA256[:]),
+		TimeoutSeconds: seconds(s.settings.Timeout), MaxResultBytes: s.settings.MaxResultBytes,
+	}
+}
+
+func seconds(d time.Duration) int { return int(d / time.Second) }
