@@ -124,7 +124,7 @@ func finishOnce(t *testing.T, s Subject) {
 func finishAgainstExpiry(t *testing.T, s Subject) {
 	user := s.User(t)
 	finished := 0
-	for range 30 {
+	for round := range 30 {
 		create(t, s, user)
 		held := claim(t, s, "w-1")
 		errs := together(3, func(i int) error {
@@ -133,6 +133,9 @@ func finishAgainstExpiry(t *testing.T, s Subject) {
 				_, err := finish(t.Context(), s, fenceOf(held))
 				return err
 			case 1:
+				for range round % 5 { // let the result come further each time
+					_ = look(t, s, held.ID)
+				}
 				s.LeaseOver(t, held.ID)
 				_, err := expire(t.Context(), s, held.ID)
 				return err

@@ -21,14 +21,14 @@ func (s *Store) Create(ctx context.Context, job jobs.NewJob) (jobs.Record, error
 		if err := withinLimits(ctx, tx, job.UserID, job.Limits, job.Input.Size); err != nil {
 			return err
 		}
-		if err := answerKey(ctx, tx, job); err != nil {
-			return err
-		}
 		fairKey, err := nextFairKey(ctx, tx, job.UserID, last)
 		if err != nil {
 			return err
 		}
 		if err := insert(ctx, tx, job, fairKey); err != nil {
+			return err
+		}
+		if err := answerKey(ctx, tx, job); err != nil {
 			return err
 		}
 		if err := hold(ctx, tx, job.Pin); err != nil {

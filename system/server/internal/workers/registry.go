@@ -1,0 +1,112 @@
+// Package workers is the allow-list of workers (MTL-02). A certificate says who
+// connects; this list says who may, and is asked with each request, so that a
+// removal acts on connections that are already open.
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrUnknown is the answer for a worker that is not on the list.
+var ErrUnknown = errors.New("there is no such worker on the list; see: glovebox-server worker list")
+
+var form = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// Registry is the list in the database. Admitting and removing need the
+// operator's login; the rest is granted to the server.
+type Registry struct{ pool *pgxpool.Pool }
+
+// New returns the list as pool's role sees it.
+func New(pool *pgxpool.Pool) *Registry { return &Registry{pool} }
+
+// Worker is one line of the list.
+type Worker struct {
+	ID         string     `json:"id"`
+	Allowed    bool       `json:"allowed"`
+	AddedAt    time.Time  `json:"added_at"`
+	RemovedAt  *time.Time `json:"removed_at,omitempty"`
+	LastSeenAt *time.Time `json:"last_seen_at,omitempty"`
+	SlotsFree  *int       `json:"slots_free,omitempty"`
+	SlotsTotal *int       `json:"slots_total,omitempty"`
+}
+
+// Allowed reports whether the worker may work now.
+func (r *Registry) Allowed(ctx context.Context, id string) (bool, error) {
+	if !form.MatchString(id) {
+		return false, nil
+	}
+	var allowed bool
+	err := r.pool.QueryRow(ctx, "SELECT allowed FROM app.workers WHERE id = $1", id).Scan(&allowed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask whether the worker is allowed: %w", err)
+	}
+	return allowed, nil
+}
+
+// seenEvery bounds how often one worker's row is rewritten while nothing changes.
+const seenEvery = 5 * time.Second
+
+// Seen notes that the worker spoke, and the slots it has: at once when they
+// changed, else at most every few seconds.
+func (r *Registry) Seen(ctx context.Context, id string, slotsFree, slotsTotal int) error {
+	_, err := r.pool.Exec(ctx, `
+		UPDATE app.workers SET last_seen_at = now(), slots_free = $2, slots_total = $3
+		WHERE id = $1 AND (last_seen_at IS NULL OR last_seen_at < now() - make_interval(secs => $4)
+		                   OR (slots_free, slots_total) IS DISTINCT FROM ($2::int, $3::int))`,
+		id, slotsFree, slotsTotal, seenEvery.Seconds())
+	if err != nil {
+		return fmt.Errorf("note that the worker spoke: %w", err)
+	}
+	return nil
+}
+
+// Add admits a worker, also one that was removed before.
+func (r *Registry) Add(ctx context.Context, id string) error {
+	if !form.MatchString(id) {
+		return fmt.Errorf("worker id %q is not 1 to 64 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", id)
+	}
+	_, err := r.pool.Exec(ctx, `
+		INSERT INTO app.workers (id) VALUES ($1)
+		ON CONFLICT (id) DO UPDATE SET added_at = now(), removed_at = NULL WHERE app.workers.removed_at IS NOT NULL`, id)
+	if err != nil {
+		return fmt.Errorf("add the worker: %w", err)
+	}
+	return nil
+}
+
+// Remove takes a worker off the list; its next request is refused. Jobs it holds
+// go back when their lease runs out.
+func (r *Registry) Remove(ctx context.Context, id string) error {
+	tag, err := r.pool.Exec(ctx, "UPDATE app.workers SET removed_at = now() WHERE id = $1 AND removed_at IS NULL", id)
+	if err != nil {
+		return fmt.Errorf("remove the worker: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrUnknown
+	}
+	return nil
+}
+
+// List returns all workers that were ever admitted, by id.
+func (r *Registry) List(ctx context.Context) ([]Worker, error) {
+	rows, err := r.pool.Query(ctx, `
+		SELECT id, allowed, added_at, removed_at, last_seen_at, slots_free, slots_total FROM app.workers ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the workers: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Worker])
+	if err != nil {
+		return nil, fmt.Errorf("list the workers: %w", err)
+	}
+	return list, nil
+}
