@@ -2,6 +2,7 @@
 //! runtime, watches for Ctrl-C, reports the end.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Parser as _;
@@ -26,11 +27,11 @@ const SHORT: Duration = Duration::from_secs(10);
 const WIND_UP: Duration = Duration::from_secs(2);
 
 /// What every command works with.
-#[derive(Clone)]
 pub(crate) struct App {
     pub(crate) flags: Global,
     pub(crate) out: Output,
     pub(crate) go_on: GoOn,
+    journal: OnceLock<Journal>,
 }
 
 impl App {
@@ -47,8 +48,9 @@ impl App {
         Api::new(&server, self.flags.ca_file.as_deref(), &self.out)?.with_token(&token)
     }
 
-    pub(crate) fn journal(&self) -> Result<Journal> {
-        Ok(Journal::new(settings::journal_dir()?))
+    pub(crate) fn journal(&self) -> Result<&Journal> {
+        let dir = settings::journal_dir()?;
+        Ok(self.journal.get_or_init(|| Journal::new(dir)))
     }
 
     /// How long failures are borne where files or jobs are at stake.
@@ -71,7 +73,12 @@ fn parse_and_run() -> Exit {
     match Cli::try_parse() {
         Ok(cli) => {
             let out = Output::new(&cli.global);
-            let app = App { flags: cli.global, out: out.clone(), go_on: GoOn::default() };
+            let app = App {
+                flags: cli.global,
+                out: out.clone(),
+                go_on: GoOn::default(),
+                journal: OnceLock::new(),
+            };
             match execute(&app, cli.command) {
                 Ok(()) => Exit::Ok,
                 Err(failure) => {

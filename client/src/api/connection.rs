@@ -165,31 +165,38 @@ fn authorities(path: &Path) -> Result<Vec<Certificate>> {
 fn distrust(error: &reqwest::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let tls = inner.downcast_ref::<rustls::Error>().or_else(|| {
-            inner.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>()
-        });
-        match tls {
-            Some(rustls::Error::InvalidCertificate(why)) => {
-                return Some(match why {
-                    rustls::CertificateError::UnknownIssuer => {
-                        "its certificate is from an unknown authority".to_owned()
-                    }
-                    rustls::CertificateError::NotValidForNameContext { .. }
-                    | rustls::CertificateError::NotValidForName => {
-                        "its certificate is for another name".to_owned()
-                    }
-                    rustls::CertificateError::Expired
-                    | rustls::CertificateError::ExpiredContext { .. } => {
-                        "its certificate has expired".to_owned()
-                    }
-                    other => format!("its certificate is not valid: {other}"),
-                });
-            }
-            Some(_) => return None,
-            None => cause = inner.source(),
+        if let Some(rustls::Error::InvalidCertificate(why)) = tls_fault(inner) {
+            return Some(certificate_fault(why));
         }
+        cause = inner.source();
     }
     None
+}
+
+/// An `io::Error` names its inner error's source, not the inner error, as its
+/// own source; so the chain alone would step over the one that matters.
+fn tls_fault<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(fault) = cause.downcast_ref() {
+        return Some(fault);
+    }
+    tls_fault(cause.downcast_ref::<io::Error>()?.get_ref()?)
+}
+
+fn certificate_fault(why: &rustls::CertificateError) -> String {
+    use rustls::CertificateError as Fault;
+    match why {
+        // A bad signature is an authority of the same name with another key.
+        Fault::UnknownIssuer | Fault::BadSignature => {
+            "its certificate is from an unknown authority"
+        }
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+            "its certificate is for another name"
+        }
+        Fault::Expired | Fault::ExpiredContext { .. } => "its certificate has expired",
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "its certificate is not valid yet",
+        other => return format!("its certificate is not valid: {other}"),
+    }
+    .to_owned()
 }
 
 /// The innermost cause: the outer layers only repeat that something failed.
@@ -202,6 +209,10 @@ fn root_cause(error: &reqwest::Error) -> String {
         cause = inner;
     }
     match cause.downcast_ref::<io::Error>() {
+        // rustls explains itself at length here.
+        Some(io) if io.kind() == io::ErrorKind::UnexpectedEof => {
+            "the connection was cut".to_owned()
+        }
         Some(io) => plain(io),
         None => cause.to_string(),
     }

@@ -74,10 +74,9 @@ fn interpret(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault {
         said => house_style(&sanitize::bounded(said, SHOWN)),
     };
     let again = match status.as_u16() {
-        429 | 503 => asked(headers),
+        // 502 and 504 are a proxy's words: the server itself has not spoken.
+        429 | 502 | 503 | 504 => asked(headers),
         409 if code == "idempotency_in_flight" => asked(headers),
-        // A proxy's words: the server itself has not spoken.
-        502 | 504 => asked(headers),
         _ => Again::Never,
     };
     Fault { failure: Failure::new(exit, &code, message).hint(hint), again }

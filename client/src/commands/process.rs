@@ -105,7 +105,7 @@ async fn one(
     app: &App,
     api: &Api,
     args: &Process,
-    file: &PathBuf,
+    file: &Path,
     target: &Target,
     several: bool,
 ) -> Result<()> {

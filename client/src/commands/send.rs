@@ -1,6 +1,6 @@
 //! Sends one file as a job, at most once: shared by `submit` and `process`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::api::{Api, Job};
 use crate::app::App;
@@ -20,9 +20,9 @@ pub(super) struct Sent {
 }
 
 /// Hashes the file, notes a key for it, sends it until there is an answer.
-pub(super) async fn send(app: &App, api: &Api, file: &PathBuf, how: &Sending) -> Result<Sent> {
+pub(super) async fn send(app: &App, api: &Api, file: &Path, how: &Sending) -> Result<Sent> {
     let source = {
-        let (file, name) = (file.clone(), how.name.clone());
+        let (file, name) = (file.to_owned(), how.name.clone());
         tokio::task::spawn_blocking(move || Source::open(&file, name.as_deref()))
             .await
             .map_err(|_| Failure::internal("cannot go on: a thread died"))??
@@ -45,9 +45,11 @@ pub(super) async fn send(app: &App, api: &Api, file: &PathBuf, how: &Sending) ->
     }
     let outcome = {
         let progress = Progress::transfer(&app.out, "sending", &source.shown, source.size);
+        let mut again = false;
         retry::run(app.patience(), &app.out, async || {
             progress.position(0);
-            upload::attempt(api, &source, key, &progress).await
+            let cautious = std::mem::replace(&mut again, true);
+            upload::attempt(api, &source, key, cautious, &progress).await
         })
         .await
     };

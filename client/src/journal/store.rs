@@ -1,5 +1,6 @@
 //! Entries on disk.
 
+use std::cmp::Reverse;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -133,7 +134,7 @@ impl Journal {
     fn entries(&self, prefix: &str) -> Vec<Entry> {
         let mut entries: Vec<Entry> =
             self.paths("json", prefix).iter().filter_map(|path| self.read(path)).collect();
-        entries.sort_by(|a, b| (b.created_at, b.key).cmp(&(a.created_at, a.key)));
+        entries.sort_by_key(|entry| Reverse((entry.created_at, entry.key)));
         entries
     }
 
@@ -142,7 +143,7 @@ impl Journal {
         let horizon = SystemTime::now() - ENTRY_LIFE;
         let age = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
         let mut aged: Vec<_> = self.paths("json", "").into_iter().filter_map(age).collect();
-        aged.sort_by(|a, b| b.cmp(a));
+        aged.sort_by_key(|(modified, _)| Reverse(*modified));
         for (at, (modified, path)) in aged.into_iter().enumerate() {
             if at >= MOST || modified < horizon {
                 let _ = fs::remove_file(&path);
@@ -290,7 +291,7 @@ mod tests {
         fs::write(&path, b"return 2").unwrap();
         let changed = Source::open(&path, None).unwrap();
         claim.entry.created_at = now() - KEY_LIFE;
-        let (entry, _) = (claim.entry.clone(), drop(claim));
+        let (entry, ()) = (claim.entry.clone(), drop(claim));
         assert!(resumed(&source, SERVER, Resume::Unanswered));
         assert!(!resumed(&renamed, SERVER, Resume::Unanswered));
         assert!(!resumed(&changed, SERVER, Resume::Unanswered));
@@ -327,7 +328,7 @@ mod tests {
         let mut foreign = claim.entry.clone();
         foreign.sha256 = "../../escape".to_owned();
         fs::write(journal.dir.join("z.json"), sanitize::json(&foreign).unwrap()).unwrap();
-        assert_eq!(journal.list(), [claim.entry.clone()]);
+        assert_eq!(journal.list(), std::slice::from_ref(&claim.entry));
     }
 
     #[test]

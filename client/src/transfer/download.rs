@@ -68,7 +68,8 @@ pub(crate) async fn fetch(
                 part.restart()?;
             }
             Err(fault) => {
-                if fault.failure.exit == Exit::Checksum {
+                let nothing = part.written == 0 && fault.again == Again::Never;
+                if fault.failure.exit == Exit::Checksum || nothing {
                     part.discard();
                 }
                 if part.written >= before.saturating_add(HEADWAY) {
@@ -266,7 +267,9 @@ mod tests {
         }
     }
 
-    fn verdict(status: u16, headers: &[(&'static str, &str)], resumed: bool) -> Result<Verdict> {
+    type Fields<'a> = &'a [(&'static str, &'a str)];
+
+    fn verdict(status: u16, headers: Fields, resumed: bool) -> Result<Verdict> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn the_head_decides_how_the_body_is_taken() {
         let right = announced().digest.field();
-        let cases: &[(u16, &[(&'static str, &str)], bool, Verdict)] = &[
+        let cases: &[(u16, Fields, bool, Verdict)] = &[
             (200, &[("repr-digest", &right), ("content-length", "10")], false, Verdict::FromStart),
             (200, &[], true, Verdict::FromStart),
             (206, &[("content-range", "bytes 4-9/10"), ("etag", "\"e\"")], true, Verdict::Continue),
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn contradictions_are_checksum_failures() {
         let other = Digest::of(Sha256::new()).field();
-        let cases: &[(u16, &[(&'static str, &str)])] = &[
+        let cases: &[(u16, Fields)] = &[
             (200, &[("repr-digest", &other)]),
             (200, &[("repr-digest", "sha-256=rubbish")]),
             (200, &[("content-length", "9")]),

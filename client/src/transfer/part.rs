@@ -314,6 +314,7 @@ fn shown(path: &Path) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the files of a test are small")]
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};

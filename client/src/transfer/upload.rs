@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use reqwest::header::CONTENT_TYPE;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use uuid::Uuid;
 
 use super::source::{CHUNK, Source};
@@ -32,17 +32,26 @@ const STALL: Duration = Duration::from_mins(1);
 const ANSWER: Duration = Duration::from_mins(3);
 /// How often the two are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// A cautious try listens this long before it sends the file.
+const LISTEN: Duration = Duration::from_secs(1);
 
 /// Sends `source` once under `key`.
+///
+/// A server that refuses by the headers alone answers and closes at once. Over
+/// HTTP/1.1 the answer can then be lost: our writing fails before we read. A
+/// `cautious` try, which is any but the first, therefore sends the head and
+/// listens for a moment, so that at the second try the refusal is heard.
 pub(crate) async fn attempt(
     api: &Api,
     source: &Source,
     key: Uuid,
+    cautious: bool,
     progress: &Progress,
 ) -> Attempt<Job> {
     let boundary = format!("glovebox-{}", Uuid::new_v4().simple());
     let taken = Arc::new(AtomicU64::new(0));
-    let body = Multipart::new(source, &boundary, Arc::clone(&taken));
+    let listen = cautious.then_some(LISTEN);
+    let body = Multipart::new(source, &boundary, listen, Arc::clone(&taken));
     let request = api
         .submission()
         .header("Idempotency-Key", key.hyphenated().to_string())
@@ -81,9 +90,10 @@ pub(crate) async fn attempt(
     }
 }
 
-/// The body: a head, the file's bytes, a tail.
+/// The body: a head, perhaps a pause, the file's bytes, a tail.
 struct Multipart {
     head: Bytes,
+    pause: Option<Pin<Box<Sleep>>>,
     file: mpsc::Receiver<io::Result<Bytes>>,
     tail: Bytes,
     /// Bytes not yet handed to the connection, all three parts together.
@@ -93,7 +103,12 @@ struct Multipart {
 }
 
 impl Multipart {
-    fn new(source: &Source, boundary: &str, taken: Arc<AtomicU64>) -> Self {
+    fn new(
+        source: &Source,
+        boundary: &str,
+        listen: Option<Duration>,
+        taken: Arc<AtomicU64>,
+    ) -> Self {
         let head = Bytes::from(format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\n\
              Content-Type: application/octet-stream\r\n\r\n",
@@ -105,7 +120,8 @@ impl Multipart {
         let source = source.clone();
         // Ends by itself when the body is dropped: the channel closes.
         tokio::task::spawn_blocking(move || read_ahead(&source, &sender));
-        Self { head, file, tail, left, taken }
+        let pause = listen.map(|time| Box::pin(tokio::time::sleep(time)));
+        Self { head, pause, file, tail, left, taken }
     }
 
     fn hand_over(&mut self, chunk: Bytes) -> Poll<Option<io::Result<Frame<Bytes>>>> {
@@ -126,6 +142,10 @@ impl Body for Multipart {
         if !this.head.is_empty() {
             let head = std::mem::take(&mut this.head);
             return this.hand_over(head);
+        }
+        if let Some(pause) = &mut this.pause {
+            ready!(pause.as_mut().poll(context));
+            this.pause = None;
         }
         if this.left > this.tail.len() as u64 {
             return match ready!(this.file.poll_recv(context)) {
@@ -190,7 +210,7 @@ mod tests {
         let path = root.path().join("x");
         fs::write(&path, content).unwrap();
         let source = Source::open(&path, Some(name)).unwrap();
-        let body = Multipart::new(&source, "B", Arc::default());
+        let body = Multipart::new(&source, "B", None, Arc::default());
         let length = body.size_hint().exact().unwrap();
         (length, body.collect().await.unwrap().to_bytes().to_vec())
     }
@@ -228,7 +248,7 @@ mod tests {
         fs::write(&path, vec![1; CHUNK * 3]).unwrap();
         let source = Source::open(&path, None).unwrap();
         fs::write(&path, b"short").unwrap();
-        let body = Multipart::new(&source, "B", Arc::default());
+        let body = Multipart::new(&source, "B", None, Arc::default());
         assert!(body.collect().await.is_err());
     }
 }
