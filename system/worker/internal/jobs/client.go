@@ -127,7 +127,7 @@ func (c *Client) call(verb string, req *http.Request, answer any) (status int, e
 	}
 	content := io.LimitReader(resp.Body, maxAnswerBytes)
 	if err := json.NewDecoder(content).Decode(answer); err != nil {
-		if isTransport(err) {
+		if isTransport(err) || req.Context().Err() != nil {
 			return 0, unreachable(verb, req.Context(), err)
 		}
 		return 0, &Error{Verb: verb, Status: resp.StatusCode, kind: ErrRefused, cause: errors.New("the answer is not the JSON of the protocol")}

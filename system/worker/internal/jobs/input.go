@@ -44,7 +44,9 @@ func (c *Client) Input(ctx context.Context, a protocol.Assignment, dst io.Writer
 	if local.err != nil {
 		return &Error{Verb: "input", kind: ErrLocal, cause: local.err}
 	}
-	if err != nil {
+	// A transfer that this side gave up may still end in order: its server sees
+	// the goodbye and closes the body before the connection is gone.
+	if err != nil || ctx.Err() != nil {
 		return unreachable("input", ctx, err)
 	}
 	if n < a.InputSize {
@@ -53,7 +55,7 @@ func (c *Client) Input(ctx context.Context, a protocol.Assignment, dst io.Writer
 	// The end must be the end. A connection cut here has cost nothing but itself.
 	if extra, err := io.ReadFull(body, make([]byte, 1)); extra > 0 {
 		return mismatch(fmt.Sprintf("more than the assigned %d bytes came", a.InputSize))
-	} else if !errors.Is(err, io.EOF) {
+	} else if !errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return unreachable("input", ctx, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != a.InputSHA256 {
