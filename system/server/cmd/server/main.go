@@ -79,7 +79,14 @@ needs.`,
 	root.PersistentFlags().String("config", os.Getenv("GLOVEBOX_CONFIG"), "the TOML `file` with the settings (environment GLOVEBOX_CONFIG)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
+		newServeCommand(),
+		newSweepCommand(),
 		newMigrateCommand(),
+		newCheckCommand(),
+		newUserCommand(),
+		newTokenCommand(),
+		newWorkerCommand(),
+		newJobCommand(),
 		newPKICommand(),
 	)
 	return root

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"glovebox/system/protocol"
-	"glovebox/system/server/internal/jobs/domain"
 )
 
 // MaxClaimWait bounds a long poll.
@@ -35,8 +34,9 @@ func (s *Service) Wake() {
 // none (JOB-02). The same request id gives the same assignment while its lease
 // lives, and CodeConflict after. When ctx ends the wait ends at once, with nil.
 func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignment, error) {
-	if call.SlotsFree < 0 || call.SlotsTotal < 0 || call.SlotsFree > call.SlotsTotal {
-		return nil, domain.Refuse(domain.CodeInvalid, "slots_free and slots_total are not 0 <= free <= total")
+	slots := protocol.Saturation{SlotsFree: call.SlotsFree, SlotsTotal: call.SlotsTotal}
+	if err := s.seen(ctx, call.WorkerID, slots); err != nil {
+		return nil, err
 	}
 	claim := Claim{WorkerID: call.WorkerID, RequestID: call.RequestID, Lease: s.settings.Lease}
 	deadline := time.NewTimer(min(call.Wait, MaxClaimWait))

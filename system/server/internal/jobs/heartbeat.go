@@ -11,8 +11,8 @@ import (
 // Heartbeat extends the lease of an attempt and returns how long it now lives;
 // CodeLeaseLost when the attempt does not hold it any more (JOB-08).
 func (s *Service) Heartbeat(ctx context.Context, fence domain.Fence, slots protocol.Saturation) (time.Duration, error) {
-	if slots.SlotsFree < 0 || slots.SlotsTotal < 0 || slots.SlotsFree > slots.SlotsTotal {
-		return 0, domain.Refuse(domain.CodeInvalid, "slots_free and slots_total are not 0 <= free <= total")
+	if err := s.seen(ctx, fence.WorkerID, slots); err != nil {
+		return 0, err
 	}
 	_, err := s.Store.Transition(ctx, Change{JobID: fence.JobID, Decide: func(job domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
 		next, err := job.Heartbeat(fence, s.settings.Lease, now)

@@ -75,6 +75,11 @@ const (
 	KeyLifetime = 24 * time.Hour
 )
 
+// Roster is told what a worker says of itself with each claim and heartbeat.
+type Roster interface {
+	Seen(ctx context.Context, workerID string, slotsFree, slotsTotal int) error
+}
+
 // Blobs keeps bytes. Names are made by the caller from ids and randomness, never
 // from anything a person typed. Adapters pass blobtest.Exercise.
 type Blobs interface {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"glovebox/system/protocol"
 	"glovebox/system/protocol/failure"
 	"glovebox/system/server/internal/jobs/domain"
 )
@@ -37,6 +38,7 @@ type Parts struct {
 	Queue   Queue
 	Uploads Uploads
 	Blobs   Blobs
+	Roster  Roster
 }
 
 // Service is the only owner of job state (ARC-04). It is safe for concurrent use,
@@ -100,6 +102,17 @@ func (s *Service) Status(ctx context.Context, userID, jobID string) (View, error
 		return View{}, err
 	}
 	return s.view(record), nil
+}
+
+// seen notes a worker's saturation. The work at hand does not depend on it.
+func (s *Service) seen(ctx context.Context, workerID string, slots protocol.Saturation) error {
+	if slots.SlotsFree < 0 || slots.SlotsTotal < 0 || slots.SlotsFree > slots.SlotsTotal {
+		return domain.Refuse(domain.CodeInvalid, "slots_free and slots_total are not 0 <= free <= total")
+	}
+	if err := s.Roster.Seen(ctx, workerID, slots.SlotsFree, slots.SlotsTotal); err != nil && ctx.Err() == nil {
+		s.settings.Log.WarnContext(ctx, "a worker's slots could not be noted", "worker", workerID, "error", err)
+	}
+	return nil
 }
 
 // settle returns a context for what must reach its end once the bytes are here,

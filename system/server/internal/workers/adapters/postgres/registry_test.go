@@ -1,4 +1,4 @@
-package workers_test
+package postgres_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"glovebox/system/server/internal/workers"
+	"glovebox/system/server/internal/workers/adapters/postgres"
 	"glovebox/system/testdb"
 	"glovebox/threat-model/evidence"
 )
@@ -14,7 +15,7 @@ func TestRemovalActsOnTheNextQuestion(t *testing.T) {
 	evidence.Proves(t, "MTL-02")
 	t.Parallel()
 	db := testdb.New(t)
-	operator, server := workers.New(db.Pool(t, testdb.Operator)), workers.New(db.Pool(t, testdb.ServerRole))
+	operator, server := postgres.New(db.Pool(t, testdb.Operator)), postgres.New(db.Pool(t, testdb.ServerRole))
 	ctx := t.Context()
 
 	ask := func(id string, want bool) {
@@ -51,7 +52,7 @@ func TestTheServerNotesWorkersAndAdmitsNone(t *testing.T) {
 	evidence.Proves(t, "DBS-02", "MTL-02")
 	t.Parallel()
 	db := testdb.New(t)
-	operator, server := workers.New(db.Pool(t, testdb.Operator)), workers.New(db.Pool(t, testdb.ServerRole))
+	operator, server := postgres.New(db.Pool(t, testdb.Operator)), postgres.New(db.Pool(t, testdb.ServerRole))
 	ctx := t.Context()
 	if err := server.Add(ctx, "w-1"); err == nil {
 		t.Fatal("the serving role admitted a worker")

@@ -1,23 +1,17 @@
-// Package workers is the allow-list of workers (MTL-02). A certificate says who
-// connects; this list says who may, and is asked with each request, so that a
-// removal acts on connections that are already open.
-package workers
+// Package postgres keeps the allow-list of workers in PostgreSQL.
+package postgres
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"glovebox/system/server/internal/workers"
 )
-
-// ErrUnknown is the answer for a worker that is not on the list.
-var ErrUnknown = errors.New("there is no such worker on the list; see: glovebox-server worker list")
-
-var form = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // Registry is the list in the database. Admitting and removing need the
 // operator's login; the rest is granted to the server.
@@ -26,20 +20,9 @@ type Registry struct{ pool *pgxpool.Pool }
 // New returns the list as pool's role sees it.
 func New(pool *pgxpool.Pool) *Registry { return &Registry{pool} }
 
-// Worker is one line of the list.
-type Worker struct {
-	ID         string     `json:"id"`
-	Allowed    bool       `json:"allowed"`
-	AddedAt    time.Time  `json:"added_at"`
-	RemovedAt  *time.Time `json:"removed_at,omitempty"`
-	LastSeenAt *time.Time `json:"last_seen_at,omitempty"`
-	SlotsFree  *int       `json:"slots_free,omitempty"`
-	SlotsTotal *int       `json:"slots_total,omitempty"`
-}
-
 // Allowed reports whether the worker may work now.
 func (r *Registry) Allowed(ctx context.Context, id string) (bool, error) {
-	if !form.MatchString(id) {
+	if !workers.ValidID(id) {
 		return false, nil
 	}
 	var allowed bool
@@ -72,7 +55,7 @@ func (r *Registry) Seen(ctx context.Context, id string, slotsFree, slotsTotal in
 
 // Add admits a worker, also one that was removed before.
 func (r *Registry) Add(ctx context.Context, id string) error {
-	if !form.MatchString(id) {
+	if !workers.ValidID(id) {
 		return fmt.Errorf("worker id %q is not 1 to 64 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", id)
 	}
 	_, err := r.pool.Exec(ctx, `
@@ -92,19 +75,19 @@ func (r *Registry) Remove(ctx context.Context, id string) error {
 		return fmt.Errorf("remove the worker: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return ErrUnknown
+		return workers.ErrUnknown
 	}
 	return nil
 }
 
 // List returns all workers that were ever admitted, by id.
-func (r *Registry) List(ctx context.Context) ([]Worker, error) {
+func (r *Registry) List(ctx context.Context) ([]workers.Worker, error) {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, allowed, added_at, removed_at, last_seen_at, slots_free, slots_total FROM app.workers ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("list the workers: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Worker])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[workers.Worker])
 	if err != nil {
 		return nil, fmt.Errorf("list the workers: %w", err)
 	}
