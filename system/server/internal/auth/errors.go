@@ -15,6 +15,7 @@ const (
 	CodeRateLimited     Code = "rate_limited"
 	CodeOverloaded      Code = "overloaded" // too many passwords are being checked
 	CodeInvalid         Code = "invalid_request"
+	CodeUnavailable     Code = "unavailable" // the store is away; trying again may help
 )
 
 // Error is a refusal. Message is for the caller; Cause is for the log only and

@@ -73,8 +73,8 @@ func identified(p InternalParts, next http.Handler) http.Handler {
 		ctx := r.Context()
 		if kind == pki.Worker {
 			allowed, err := p.Allowed(ctx, id)
-			if err != nil {
-				p.Errors.Error(w, r, err)
+			if err != nil { // no answer is not a yes
+				p.Errors.Error(w, r, &httperr.Error{Code: httperr.Unavailable, Cause: err})
 				return
 			}
 			if !allowed {

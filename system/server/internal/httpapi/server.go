@@ -108,8 +108,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// Close lets the listener go if Run was never called.
-func (s *Server) Close() error { return s.http.Close() }
+// Close lets the listener go if Run was never called; after Run it does nothing.
+func (s *Server) Close() error {
+	err := s.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, s.http.Close())
+}
 
 // lineLogger takes the HTTP server's own complaints (broken handshakes, malformed
 // requests). Peers cause them at will, so they are debug lines.

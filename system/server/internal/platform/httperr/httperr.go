@@ -74,7 +74,8 @@ func Codes() map[string]int {
 }
 
 const (
-	internalMessage = "an internal error occurred; the request id identifies it in the server's log"
+	internalMessage    = "an internal error occurred; the request id identifies it in the server's log"
+	unavailableMessage = "the server cannot do this now; try again later"
 	// defaultRetryAfter is told where a refusal is temporary and nothing better is known.
 	defaultRetryAfter = 5 * time.Second
 	maxMessage        = 1024
@@ -130,6 +131,9 @@ func Of(err error) *Error {
 	}
 	if _, known := statuses[out.Code]; !known || out.Code == Internal {
 		out.Code, out.Message = Internal, internalMessage
+	}
+	if out.Code == Unavailable {
+		out.Message = unavailableMessage // which part is away is the log's to say
 	}
 	if len(out.Message) > maxMessage {
 		out.Message = out.Message[:maxMessage]

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"glovebox/system/server/internal/auth"
+	"glovebox/system/server/internal/platform/pgfault"
 )
 
 // Store implements auth.Store and auth.Attempts.
@@ -30,7 +31,7 @@ func (s *Store) UserByLogin(ctx context.Context, login string) (auth.User, bool,
 		return auth.User{}, false, nil
 	}
 	if err != nil {
-		return auth.User{}, false, fmt.Errorf("look up a user: %w", err)
+		return auth.User{}, false, fault("look up a user", err)
 	}
 	return u, true, nil
 }
@@ -39,7 +40,7 @@ func (s *Store) UserByLogin(ctx context.Context, login string) (auth.User, bool,
 func (s *Store) Rehash(ctx context.Context, userID, old, new string) error {
 	const statement = `UPDATE app.users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`
 	if _, err := s.pool.Exec(ctx, statement, userID, old, new); err != nil {
-		return fmt.Errorf("store a password hash: %w", err)
+		return fault("store a password hash", err)
 	}
 	return nil
 }
@@ -52,7 +53,7 @@ func (s *Store) AddToken(ctx context.Context, userID string, hash auth.Hash, lif
 		RETURNING expires_at`
 	var expires time.Time
 	if err := s.pool.QueryRow(ctx, statement, hash[:], uuid.NewString(), userID, lifetime).Scan(&expires); err != nil {
-		return time.Time{}, fmt.Errorf("store a token: %w", err)
+		return time.Time{}, fault("store a token", err)
 	}
 	return expires, nil
 }
@@ -70,7 +71,7 @@ func (s *Store) Lookup(ctx context.Context, hash auth.Hash) (auth.Principal, aut
 		return auth.Principal{}, auth.Hash{}, false, nil
 	}
 	if err != nil {
-		return auth.Principal{}, auth.Hash{}, false, fmt.Errorf("look up a token: %w", err)
+		return auth.Principal{}, auth.Hash{}, false, fault("look up a token", err)
 	}
 	if len(stored) != len(hash) {
 		return auth.Principal{}, auth.Hash{}, false, fmt.Errorf("look up a token: its stored hash has %d bytes", len(stored))
@@ -82,7 +83,7 @@ func (s *Store) Lookup(ctx context.Context, hash auth.Hash) (auth.Principal, aut
 func (s *Store) Revoke(ctx context.Context, hash auth.Hash) error {
 	const statement = `UPDATE app.tokens SET revoked_at = now() WHERE token_hash = $1 AND revoked_at IS NULL`
 	if _, err := s.pool.Exec(ctx, statement, hash[:]); err != nil {
-		return fmt.Errorf("revoke a token: %w", err)
+		return fault("revoke a token", err)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (s *Store) Reserve(ctx context.Context, scope auth.Scope, subject string, w
 	var remaining float64
 	err := s.pool.QueryRow(ctx, statement, scope, subject, window).Scan(&c.Attempts, &c.Failures, &c.WindowStart, &remaining)
 	if err != nil {
-		return auth.Count{}, fmt.Errorf("count a login: %w", err)
+		return auth.Count{}, fault("count a login", err)
 	}
 	c.Remaining = time.Duration(remaining * float64(time.Second))
 	return c, nil
@@ -112,7 +113,16 @@ func (s *Store) Absolve(ctx context.Context, scope auth.Scope, subject string, c
 		UPDATE app.login_attempts SET failures = failures - 1
 		WHERE scope = $1 AND subject = $2 AND window_start = $3 AND failures > 0`
 	if _, err := s.pool.Exec(ctx, statement, scope, subject, count.WindowStart); err != nil {
-		return fmt.Errorf("take back a counted failure: %w", err)
+		return fault("take back a counted failure", err)
 	}
 	return nil
+}
+
+// fault gives a database error its code where it may pass.
+func fault(what string, err error) error {
+	err = fmt.Errorf("%s: %w", what, err)
+	if pgfault.Transient(err) {
+		return &auth.Error{Code: auth.CodeUnavailable, Message: "try again later", Cause: err}
+	}
+	return err
 }

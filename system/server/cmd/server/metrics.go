@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	jobstore "glovebox/system/server/internal/jobs/adapters/postgres"
+)
+
+// metrics are the server's figures for Prometheus, on a loopback listener of
+// their own.
+type metrics struct {
+	registry  *prometheus.Registry
+	durations *prometheus.HistogramVec
+	listener  net.Listener
+	server    *http.Server
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "glovebox_http_request_duration_seconds",
+			Help:    "Time from a request's header to its answer, bodies included.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
+		}, []string{"api", "route", "method", "status"}),
+	}
+	m.registry.MustRegister(m.durations, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// observe returns what an API calls for each request it answered.
+func (m *metrics) observe(api string) func(route, method string, status int, took time.Duration) {
+	return func(route, method string, status int, took time.Duration) {
+		m.durations.WithLabelValues(api, route, method, strconv.Itoa(status)).Observe(took.Seconds())
+	}
+}
+
+// listen opens the listener; config has seen that it is loopback.
+func (m *metrics) listen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for metrics (metrics.listen): %w", err)
+	}
+	m.listener = listener
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second}))
+	m.server = &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
+	}
+	return nil
+}
+
+func (m *metrics) run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- m.server.Serve(m.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve metrics: %w", err)
+	case <-ctx.Done():
+		err := m.server.Close()
+		<-served
+		return err
+	}
+}
+
+// queueCollector asks the database when somebody scrapes, and only then.
+type queueCollector struct {
+	store           *jobstore.Store
+	free            func() (int64, error)
+	log             *slog.Logger
+	jobs, age, room *prometheus.Desc
+}
+
+func newQueueCollector(store *jobstore.Store, free func() (int64, error), log *slog.Logger) *queueCollector {
+	return &queueCollector{
+		store: store, free: free, log: log,
+		jobs: prometheus.NewDesc("glovebox_jobs", "Jobs that are not finished, by status.", []string{"status"}, nil),
+		age:  prometheus.NewDesc("glovebox_queue_oldest_seconds", "How long the oldest pending job has waited.", nil, nil),
+		room: prometheus.NewDesc("glovebox_storage_free_bytes", "Bytes that may still be stored above limits.min_free_bytes.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *queueCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.jobs
+	out <- c.age
+	out <- c.room
+}
+
+// Collect implements prometheus.Collector. A figure that cannot be had is left out.
+func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if depth, err := c.store.Depth(ctx); err != nil {
+		c.log.Warn("cannot measure the queue", "error", err)
+	} else {
+		out <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(depth.Pending), "pending")
+		out <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(depth.Processing), "processing")
+		out <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, depth.OldestPending.Seconds())
+	}
+	if free, err := c.free(); err != nil {
+		c.log.Warn("cannot measure the free space", "error", err)
+	} else {
+		out <- prometheus.MustNewConstMetric(c.room, prometheus.GaugeValue, float64(free))
+	}
+}
