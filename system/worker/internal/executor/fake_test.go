@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -129,8 +130,10 @@ func (b *box) execute(ctx context.Context, w *wire, change func(*protocol.Assign
 	if change != nil {
 		change(&a)
 	}
-	return executor.New(b, logging.New(io.Discard, "test", nil)).Execute(ctx, a, w)
+	return executor.New(b, discard()).Execute(ctx, a, w)
 }
+
+func discard() *slog.Logger { return logging.New(io.Discard, "test", slog.LevelDebug) }
 
 // ended is a core that writes text and ends as v says, with the result judged in
 // order.
