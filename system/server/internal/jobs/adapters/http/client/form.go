@@ -1,10 +1,8 @@
 package client
 
 import (
-	"errors"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"strings"
 
@@ -13,26 +11,27 @@ import (
 
 const (
 	// framingBytes bounds what stands before the file's first byte (preamble and
-	// part header) and what stands behind its last (delimiter and epilogue).
+	// part header), and what stands behind its closing delimiter.
 	framingBytes = 16 << 10
 	// maxPartHeaders bounds the header lines of the part.
 	maxPartHeaders = 8
 	maxBoundary    = 70 // RFC 2046
 )
 
-// fileForm reads a multipart/form-data body of exactly one part, named file. It
-// reads the stream as it comes and keeps nothing.
+// fileForm reads a multipart/form-data body of exactly one part, named file, as
+// it streams by. It is written by hand because the standard library's reader
+// refuses a hostile file name together with the request, bounds a part's header
+// by megabytes, and leaves what follows the last part to the caller.
 //
 // Read gives the file's bytes. It returns io.EOF only when everything behind them
 // has been seen too: the closing delimiter, a bounded epilogue, the end of the
 // body. A second part, a missing delimiter, a body that breaks off are errors
 // instead, so that no job is ever made from a form that was not whole (API-04).
 type fileForm struct {
-	body  *bounded
-	form  *multipart.Reader
-	part  *multipart.Part
-	label string
-	end   error // what Read returns from now on
+	window    *window
+	delimiter []byte // CRLF "--" boundary
+	label     string
+	end       error // what Read returns from now on
 }
 
 // openFileForm reads up to the file's first byte.
@@ -45,64 +44,103 @@ func openFileForm(r *http.Request) (*fileForm, error) {
 	if err != nil || !validBoundary(boundary) {
 		return nil, malformed("the boundary in Content-Type is missing or malformed")
 	}
-	f := &fileForm{body: &bounded{body: r.Body}}
-	f.form = multipart.NewReader(f.body, boundary)
-	f.body.allow(framingBytes)
-	if f.part, err = f.form.NextRawPart(); err != nil {
-		return nil, f.fault(err, "the form has no part")
-	}
-	if f.label, err = judgePart(f.part); err != nil {
+	f := &fileForm{window: newWindow(r.Body), delimiter: []byte("\r\n--" + boundary)}
+	if f.label, err = f.open(); err != nil {
+		f.window.release()
 		return nil, err
 	}
-	f.body.allow(-1) // the content is bounded by who stores it
 	return f, nil
 }
 
 // Label is the file's name for display; it is never a path (UPL-05).
 func (f *fileForm) Label() string { return f.label }
 
+// Close gives the buffer back; Read must not be called any more.
+func (f *fileForm) Close() { f.window.release() }
+
+// open reads preamble, first delimiter and part header.
+func (f *fileForm) open() (label string, err error) {
+	left := framingBytes
+	preamble, err := f.window.until(f.delimiter[2:], &left)
+	if err != nil {
+		return "", f.fault(err, "the form has no part, or too much stands before it")
+	}
+	if len(preamble) > 0 && !strings.HasSuffix(preamble, "\r\n") {
+		return "", malformed("the form's first delimiter does not begin a line")
+	}
+	line, err := f.window.until([]byte("\r\n"), &left)
+	if err != nil || strings.Trim(line, " \t") != "" {
+		return "", f.fault(err, "the form has no part")
+	}
+	var headers []string
+	for {
+		line, err := f.window.until([]byte("\r\n"), &left)
+		if err != nil {
+			return "", f.fault(err, "the part's header is too long or does not end")
+		}
+		if line == "" {
+			return judgePart(headers)
+		}
+		if headers = append(headers, line); len(headers) > maxPartHeaders {
+			return "", malformed("the part has too many header lines")
+		}
+	}
+}
+
 // Read implements io.Reader.
 func (f *fileForm) Read(p []byte) (int, error) {
-	if f.end != nil {
+	if f.end != nil || len(p) == 0 {
 		return 0, f.end
 	}
-	n, err := f.part.Read(p)
-	if err == io.EOF {
-		f.end = f.finish()
-		if n > 0 && f.end == io.EOF {
-			return n, nil // the end comes with the next read
+	for {
+		n, found := f.window.before(f.delimiter)
+		if n > 0 {
+			return f.window.take(p, n), nil
 		}
-		return n, f.end
+		// The window begins with the delimiter or with what may become it; two more
+		// bytes tell which delimiter it is.
+		if !found || f.window.len() < len(f.delimiter)+2 {
+			if err := f.window.fill(); err != nil {
+				f.end = f.fault(err, "the form ends before its closing delimiter")
+				return 0, f.end
+			}
+			continue
+		}
+		switch next := f.window.peek(len(f.delimiter), 2); {
+		case string(next) == "--":
+			f.window.drop(len(f.delimiter) + 2)
+			f.end = f.epilogue()
+			return 0, f.end
+		case next[0] == '\r', next[0] == ' ', next[0] == '\t':
+			f.end = malformed("the form has more than one part")
+			return 0, f.end
+		default: // a longer word that begins like the boundary is content
+			return f.window.take(p, len(f.delimiter)), nil
+		}
 	}
-	if err != nil {
-		f.end = f.fault(err, "the form ends before its closing delimiter")
-		return n, f.end
-	}
-	return n, nil
 }
 
-// finish reads what stands behind the file's last byte.
-func (f *fileForm) finish() error {
-	f.body.allow(framingBytes)
-	switch _, err := f.form.NextRawPart(); {
-	case err == nil:
-		return malformed("the form has more than one part")
-	case err != io.EOF:
-		return f.fault(err, "the form ends before its closing delimiter")
+// epilogue reads what stands behind the closing delimiter. It says nothing; a
+// body that breaks off or goes on and on is noticed here.
+func (f *fileForm) epilogue() error {
+	for left := framingBytes; ; {
+		if left -= f.window.len(); left < 0 {
+			return malformed("the form goes on behind its closing delimiter")
+		}
+		f.window.drop(f.window.len())
+		if err := f.window.fill(); err == io.EOF {
+			return io.EOF
+		} else if err != nil {
+			return f.fault(err, "the form breaks off behind its closing delimiter")
+		}
 	}
-	// The epilogue says nothing; it is read so that a body which breaks off or is
-	// longer than it should be is noticed.
-	if _, err := io.Copy(io.Discard, f.body); err != nil {
-		return f.fault(err, "the form goes on behind its closing delimiter")
-	}
-	return io.EOF
 }
 
-// fault prefers the body's own error, which knows whether it was slow or broke
-// off, to what the form's parser made of it.
+// fault keeps the body's own error, which knows whether it was slow or broke off;
+// an end that comes too early is the form's fault.
 func (f *fileForm) fault(err error, message string) error {
-	if f.body.err != nil {
-		return f.body.err
+	if err != nil && err != io.EOF && err != errNotWithin {
+		return err
 	}
 	return &httperr.Error{Code: httperr.Invalid, Message: message, Cause: err, Close: true}
 }
@@ -127,26 +165,29 @@ func validBoundary(b string) bool {
 
 // judgePart requires the part named file and returns its display label. The
 // part's own Content-Type is not looked at (UPL-07).
-func judgePart(part *multipart.Part) (label string, err error) {
-	lines := 0
-	for _, values := range part.Header {
-		lines += len(values)
-	}
-	if lines > maxPartHeaders {
-		return "", malformed("the part has too many header lines")
-	}
-	dispositions := part.Header.Values("Content-Disposition")
-	if len(dispositions) != 1 {
-		return "", malformed("the part needs one Content-Disposition")
-	}
-	if transfer := part.Header.Get("Content-Transfer-Encoding"); transfer != "" {
-		switch strings.ToLower(transfer) {
-		case "binary", "8bit", "7bit":
-		default:
-			return "", malformed("the part may not be transfer-encoded")
+func judgePart(headers []string) (label string, err error) {
+	disposition, found := "", false
+	for _, line := range headers {
+		name, value, ok := strings.Cut(line, ":")
+		// A bare CR or LF would end the line for another reader of the same form.
+		if !ok || name == "" || strings.ContainsAny(name, " \t") || strings.ContainsAny(line, "\r\n") {
+			return "", malformed("a header line of the part is malformed")
+		}
+		switch value = strings.Trim(value, " \t"); strings.ToLower(name) {
+		case "content-disposition":
+			if found {
+				return "", malformed("the part has more than one Content-Disposition")
+			}
+			disposition, found = value, true
+		case "content-transfer-encoding":
+			switch strings.ToLower(value) {
+			case "binary", "8bit", "7bit":
+			default:
+				return "", malformed("the part may not be transfer-encoded")
+			}
 		}
 	}
-	name, fileName, err := parseDisposition(dispositions[0])
+	name, fileName, err := parseDisposition(disposition)
 	if err != nil {
 		return "", malformed(err.Error())
 	}
@@ -154,33 +195,4 @@ func judgePart(part *multipart.Part) (label string, err error) {
 		return "", malformed("the form may have one part, named file")
 	}
 	return displayLabel(fileName), nil
-}
-
-var errFraming = errors.New("too many bytes around the file")
-
-// bounded counts what is taken from the body while framing is read.
-type bounded struct {
-	body io.Reader
-	left int64 // bytes that may still be taken; negative: any number
-	err  error // the body's own error, other than its end
-}
-
-func (b *bounded) allow(n int64) { b.left = n }
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, errFraming
-	}
-	if b.left > 0 {
-		p = p[:min(int64(len(p)), b.left)]
-	}
-	n, err := b.body.Read(p)
-	if b.left > 0 {
-		b.left -= int64(n)
-	}
-	if err != nil && err != io.EOF {
-		b.err = err
-	}
-	return n, err
 }

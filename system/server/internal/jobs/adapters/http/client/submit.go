@@ -46,6 +46,7 @@ func (h Handlers) submit(r *http.Request) (jobs.Receipt, error) {
 	if err != nil {
 		return jobs.Receipt{}, err
 	}
+	defer form.Close()
 	s.FileName = form.Label()
 	return h.Service.Submit(r.Context(), s, form)
 }
