@@ -82,7 +82,7 @@ class Parser {
   NodeId goto_statement();
   NodeId break_statement();
   NodeId expression_statement();
-  unsigned assignment_targets(NodeList& targets, const Expression& target);
+  NodeId assignment(NodeList& targets, const Expression& target, unsigned count);
   void require_writable(const Expression& target) const;
 
   // Expressions

@@ -391,30 +391,30 @@ NodeId Parser::expression_statement() {
     return first.node;
   }
   NodeList targets(program_.tree);
-  const unsigned count = assignment_targets(targets, first);
-  const ExpressionList values = expression_list();
-  const bool to_register = count == 1 && first.variable != 0;
-  if (values.count != count) {
-    scopes_.registers().to_next(values.last.operand);
-  } else if (!to_register && !values.last.operand.is_constant()) {
-    scopes_.registers().to_any(values.last.operand);
-  }
-  return add({.kind = NodeKind::kAssign, .a = targets.first(), .b = values.first});
+  const NodeId values = assignment(targets, first, 1);
+  return add({.kind = NodeKind::kAssign, .a = targets.first(), .b = values});
 }
 
-// Reads ", target" recursively up to and including '=': Lua counts each further
-// target as a level. Returns the number of targets.
-unsigned Parser::assignment_targets(NodeList& targets, const Expression& target) {
+// Reads the further targets, recursively since Lua counts each as a level, and
+// from the innermost level the values. `count` targets have been read.
+NodeId Parser::assignment(NodeList& targets, const Expression& target, unsigned count) {
   if (!target.assignable) refuse_near("syntax error");
   require_writable(target);
   targets.append(target.node);
   if (accept(Kind::kComma)) {
     const Expression next = suffixed_expression();
     const Level level(*this);
-    return 1 + assignment_targets(targets, next);
+    return assignment(targets, next, count + 1);
   }
   expect(Kind::kAssign);
-  return 1;
+  const ExpressionList values = expression_list();
+  const bool to_register = count == 1 && target.variable != 0;
+  if (values.count != count) {
+    scopes_.registers().to_next(values.last.operand);
+  } else if (!to_register && !values.last.operand.is_constant()) {
+    scopes_.registers().to_any(values.last.operand);
+  }
+  return values.first;
 }
 
 }  // namespace core

@@ -140,11 +140,12 @@ void Printer::emit(Kind kind, std::string_view text) {
 void Printer::string_literal(const Node& node) {
   const std::string_view literal = code_.substr(node.a, node.b);
   separate(Kind::kString, literal[0]);
-  const std::size_t start = out_.size();
-  encode_literal(literal, scratch_, out_);
-  if (keep_lines_) {
-    const std::string_view printed = std::string_view(out_).substr(start);
-    out_line_ += LineCursor(printed).line_at(printed.size()) - 1;
+  const std::uint32_t line_ends = keep_lines_ ? LineCursor(literal).line_at(literal.size()) - 1 : 0;
+  if (line_ends > 0) {
+    out_ += literal;  // what follows it on its last line stays there
+    out_line_ += line_ends;
+  } else {
+    encode_literal(literal, scratch_, out_);
   }
   last_ = Kind::kString;
   ++emitted_;

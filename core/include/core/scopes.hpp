@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -117,8 +118,8 @@ class Scopes {
   std::vector<VariableId> bindings_;  // by NameId
   std::vector<bool> is_free_;         // by NameId
   std::vector<NameId> free_names_;
-  std::vector<Active> active_;       // of all open functions, pending ones included
-  std::vector<Function> functions_;  // by depth; entries are reused
+  std::vector<Active> active_;      // of all open functions, pending ones included
+  std::deque<Function> functions_;  // by depth; entries are reused and never move
   std::size_t depth_ = 0;
   std::uint32_t next_slot_ = 0;
 };

@@ -1,0 +1,2 @@
+print("--[[ not a comment", '-- nor this', [[-- nor --]].."that") local x = "a" --"b"
+print(x)

@@ -1,0 +1,3 @@
+﻿#!/usr/bin/lua
+local both = 1
+print(both)

@@ -1,0 +1,3 @@
+﻿-- luamin #81
+local marked = "marked"
+print(marked)

@@ -1,0 +1,2 @@
+local s, d, b = 'say "yes"', "it's", 'both " and \''
+print(s, d, b, "\"", '\'', [["]], [[']], '\\', "\\\\n")
