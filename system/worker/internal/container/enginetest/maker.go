@@ -18,6 +18,29 @@ import (
 // test. At its end the test fails if anything of an attempt is left.
 func Maker(t testing.TB, engine Engine, img *image.Image, adjust func(*container.Limits)) *slot.Maker {
 	t.Helper()
+	root := SlotsRoot(t)
+	m := maker(t, engine, img, root, Label, adjust)
+	t.Cleanup(func() { NothingLeft(t, engine, m.Tree, root) })
+	return m
+}
+
+// MakerAt returns a maker for a process that is to die: what it leaves is the
+// business of whoever killed it.
+func MakerAt(t testing.TB, engine Engine, ref, root, label string) *slot.Maker {
+	t.Helper()
+	parsed, err := image.ParseRef(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := image.Open(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return maker(t, engine, img, root, label, nil)
+}
+
+func maker(t testing.TB, engine Engine, img *image.Image, root, label string, adjust func(*container.Limits)) *slot.Maker {
+	t.Helper()
 	tree, err := cgroup.Detect()
 	if err != nil {
 		t.Fatal(err)
@@ -28,10 +51,8 @@ func Maker(t testing.TB, engine Engine, img *image.Image, adjust func(*container
 	if adjust != nil {
 		adjust(&limits)
 	}
-	root := SlotsRoot(t)
-	t.Cleanup(func() { NothingLeft(t, engine, tree, root) })
 	return &slot.Maker{
-		Engine: engine, Tree: tree, Image: img, Label: Label, UIDBase: UIDBase, Limits: limits,
+		Engine: engine, Tree: tree, Image: img, Label: label, UIDBase: UIDBase, Limits: limits,
 		Profile: Profile(t, seccomp.Core),
 		FS: slotfs.Config{
 			Root: root, Backing: slotfs.Auto, MaxInputBytes: limits.MaxInputBytes, MaxResultBytes: limits.MaxResultBytes,

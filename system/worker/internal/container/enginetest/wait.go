@@ -18,18 +18,43 @@ func AwaitCore(t testing.TB, tree *cgroup.Tree, name string) int {
 	t.Helper()
 	group := tree.Group(Label, name)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
-		pids, err := group.Core()
-		if err != nil {
-			t.Fatal(err)
+		if pid := runningCore(group); pid != 0 {
+			return pid
 		}
-		for _, pid := range pids {
-			comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
-			if err == nil && strings.TrimSpace(string(comm)) == "core" {
+	}
+	t.Fatal("the core does not run within 20 s")
+	return 0
+}
+
+// AwaitAnyCore is AwaitCore for an attempt of unknown name; it returns 0 after 20
+// seconds without one.
+func AwaitAnyCore(tree *cgroup.Tree) int {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		names, err := tree.Leftovers(Label)
+		if err != nil {
+			return 0
+		}
+		for _, name := range names {
+			if pid := runningCore(tree.Group(Label, name)); pid != 0 {
 				return pid
 			}
 		}
 	}
-	t.Fatal("the core does not run within 20 s")
+	return 0
+}
+
+// runningCore returns the process of the group that has become the core, or 0.
+func runningCore(group *cgroup.Group) int {
+	pids, err := group.Core()
+	if err != nil {
+		return 0
+	}
+	for _, pid := range pids {
+		comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+		if err == nil && strings.TrimSpace(string(comm)) == "core" {
+			return pid
+		}
+	}
 	return 0
 }
 

@@ -21,7 +21,7 @@ import (
 // ErrNoStatus says that this kernel does not tell the wait status, or not yet.
 var ErrNoStatus = errors.New("the kernel does not tell the wait status of a process that is not a child")
 
-// Process is a held process. Its methods are safe for concurrent use, but for Close.
+// Process is a held process. Its methods are safe for concurrent use.
 type Process struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -57,7 +57,8 @@ func FromFD(fd, pid int) (*Process, error) {
 // PID returns the number the process had when it was opened.
 func (p *Process) PID() int { return p.pid }
 
-// Close lets go of the process.
+// Close lets go of the process. It waits for the other methods to return: end their
+// contexts first.
 func (p *Process) Close() error { return p.file.Close() }
 
 // Kill sends SIGKILL; a process already dead is no error. As first process of a

@@ -1,0 +1,89 @@
+package service_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"glovebox/system/worker/internal/container/enginetest"
+	"glovebox/system/worker/internal/container/podman"
+	"glovebox/system/worker/internal/container/seccomp"
+	"glovebox/system/worker/internal/container/slotfs"
+	"glovebox/threat-model/evidence"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// A launcher dies by SIGKILL with one attempt running and one merely acquired;
+// the next one removes both before it serves.
+func TestLauncherKilledInMidRun(t *testing.T) {
+	evidence.Proves(t, "SBX-12")
+	for _, backing := range []slotfs.Backing{slotfs.Tmpfs, slotfs.Loop} {
+		t.Run(string(backing), func(t *testing.T) {
+			service := enginetest.Service(t)
+			engine, err := podman.Open(t.Context(), service.Socket, "runc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := enginetest.Maker(t, engine, enginetest.Scripted(t), nil)
+			m.FS.Backing = backing
+			dead := exec.Command(os.Args[0], "-test.run=^TestAsLauncher$")
+			dead.Env = append(os.Environ(), "GLOVEBOX_TEST_ENGINE="+service.Socket, "GLOVEBOX_TEST_ROOT="+m.FS.Root,
+				"GLOVEBOX_TEST_IMAGE="+m.Image.Ref.String(), "GLOVEBOX_TEST_LABEL="+m.Label, "GLOVEBOX_TEST_BACKING="+string(backing))
+			dead.Stderr = os.Stderr
+			if err := dead.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := enginetest.AwaitAnyCore(m.Tree)
+			if err := dead.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = dead.Wait()
+			if _, err := os.Stat("/proc/" + itoa(pid)); err != nil {
+				t.Fatalf("the core died with its launcher, so there is nothing to clean: %v", err)
+			}
+			if left, err := filepath.Glob(m.FS.Root + "/a-*"); err != nil || len(left) < 2 {
+				t.Fatalf("left by the dead launcher: %v, %v", left, err)
+			}
+			b := startWith(t, engine, m, 1, uint32(os.Getuid()))
+			if _, err := os.Stat("/proc/" + itoa(pid)); !os.IsNotExist(err) {
+				t.Errorf("the core still lives: %v", err)
+			}
+			b.gone(t)
+			if names, err := engine.Labelled(t.Context(), enginetest.Label); err != nil || len(names) > 0 {
+				t.Errorf("containers are left: %v, %v", names, err)
+			}
+		})
+	}
+}
+
+// TestAsLauncher is the process that is killed in TestLauncherKilledInMidRun and
+// proves nothing by itself.
+func TestAsLauncher(t *testing.T) {
+	socket := os.Getenv("GLOVEBOX_TEST_ENGINE")
+	if socket == "" {
+		return
+	}
+	engine, err := podman.Open(t.Context(), socket, "runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := enginetest.MakerAt(t, engine, os.Getenv("GLOVEBOX_TEST_IMAGE"), os.Getenv("GLOVEBOX_TEST_ROOT"), os.Getenv("GLOVEBOX_TEST_LABEL"))
+	m.FS.Backing = slotfs.Backing(os.Getenv("GLOVEBOX_TEST_BACKING"))
+	m.Limits.Timeout = 5 * time.Minute
+	m.Profile = enginetest.Profile(t, seccomp.Core)
+	if _, err := m.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	a, err := m.Acquire(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Input().WriteString("loop"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = a.Run(t.Context())
+}

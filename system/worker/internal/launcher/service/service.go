@@ -1,0 +1,245 @@
+// Package service is the launcher: it owns the slots, answers the socket, and
+// sees that nothing outlives its attempt.
+//
+// At start it takes a lock on the slots' root, removes whatever an earlier
+// launcher left, and runs the self-test; until that has passed no slot is given
+// out. Each connection is one goroutine with at most one slot (session.go); a slot
+// whose removal fails stays out of use until it has succeeded (pool.go).
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/system/worker/internal/container"
+	"glovebox/system/worker/internal/container/selftest"
+	"glovebox/system/worker/internal/container/slot"
+	"glovebox/system/worker/internal/launcher"
+)
+
+// SelfTester runs the self-test. selftest.Tester is the real one.
+type SelfTester interface {
+	// Run tries every wall and reports what it met; it always returns a report.
+	Run(ctx context.Context) selftest.Report
+}
+
+// Config is what a service needs beside its parts.
+type Config struct {
+	Socket  string // path; replaced if a dead launcher left it
+	PeerUID uint32 // the worker's uid, the only one that is given slots
+	Slots   int
+}
+
+// Service is one launcher.
+type Service struct {
+	config    Config
+	maker     *slot.Maker
+	inventory container.Inventory
+	tester    SelfTester
+	log       *slog.Logger
+	metrics   *Metrics
+
+	pool *pool
+	gate gate
+
+	testing sync.Mutex // one self-test at a time
+}
+
+// New returns a service that is not started.
+func New(c Config, m *slot.Maker, inv container.Inventory, t SelfTester, log *slog.Logger, metrics *Metrics) *Service {
+	s := &Service{config: c, maker: m, inventory: inv, tester: t, log: log, metrics: metrics}
+	s.pool = newPool(c.Slots, m, log, metrics)
+	s.gate.set(launcher.Testing, nil)
+	return s
+}
+
+// maxConnections bounds what a worker can hold open: a connection for each slot
+// and some for questions.
+func (s *Service) maxConnections() int { return 4*s.config.Slots + 16 }
+
+// stopTimeout bounds the end of all attempts after the service was told to stop.
+const stopTimeout = 45 * time.Second
+
+// Run serves until ctx ends, then kills and removes every attempt. It returns an
+// error if it cannot start, or if something of an attempt is left at its end.
+func (s *Service) Run(ctx context.Context) error {
+	lock, err := lockRoot(s.maker.FS.Root)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := s.Reconcile(ctx); err != nil {
+		return err
+	}
+	listener, err := s.listen()
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { s.SelfTest(ctx) })
+	running.Go(func() { s.accept(ctx, listener) })
+	s.log.Info("serving", "slots", s.config.Slots, "image", s.maker.Image.Ref.Digest, "backing", s.maker.FS.Resolve())
+
+	<-ctx.Done()
+	s.gate.set(launcher.Stopping, nil)
+	listener.Close()
+	running.Wait()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	err = s.pool.drain(stopping)
+	if err == nil {
+		err = s.maker.Tree.RemoveBase(s.maker.Label)
+	}
+	return err
+}
+
+// lockRoot makes sure that no other launcher works below root: reconciling would
+// remove its attempts.
+func lockRoot(root string) (*os.File, error) {
+	if err := os.MkdirAll(root, 0o711); err != nil {
+		return nil, fmt.Errorf("make slots.root: %w", err)
+	}
+	if err := os.Chmod(root, 0o711); err != nil {
+		return nil, fmt.Errorf("make slots.root: %w", err)
+	}
+	f, err := os.OpenFile(root+"/.lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock slots.root: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock slots.root: another launcher works below %s; stop it or give this one another slots.root and slots.name", root)
+		}
+		return nil, fmt.Errorf("lock slots.root: %w", err)
+	}
+	return f, nil
+}
+
+func (s *Service) listen() (*net.UnixListener, error) {
+	if err := os.Remove(s.config.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the last socket: %w", err)
+	}
+	// Nobody connects before the owner is set: the mode is closed from the start.
+	old := unix.Umask(0o177)
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.config.Socket, Net: "unixpacket"})
+	unix.Umask(old)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", s.config.Socket, err)
+	}
+	if err := os.Chown(s.config.Socket, int(s.config.PeerUID), -1); err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("give the socket to the worker's uid: %w", err)
+	}
+	return listener, nil
+}
+
+func (s *Service) accept(ctx context.Context, listener *net.UnixListener) {
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	room := make(chan struct{}, s.maxConnections())
+	for {
+		c, err := listener.AcceptUnix()
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				s.log.Error("accept failed", "error", err)
+				select { // out of descriptors, most likely: do not spin
+				case <-ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+				}
+				continue
+			}
+			return
+		}
+		select {
+		case room <- struct{}{}:
+		default:
+			s.log.Warn("connection refused: too many are open", "most", cap(room))
+			c.Close()
+			continue
+		}
+		sessions.Go(func() {
+			defer func() { <-room }()
+			s.serve(ctx, launcher.NewConn(c))
+		})
+	}
+}
+
+// SelfTest runs the self-test and opens or shuts the gate by its outcome.
+func (s *Service) SelfTest(ctx context.Context) selftest.Report {
+	s.testing.Lock()
+	defer s.testing.Unlock()
+	report := s.tester.Run(ctx)
+	if ctx.Err() != nil {
+		return report
+	}
+	s.metrics.selfTest(report)
+	if report.Passed() {
+		s.gate.set(launcher.Ready, nil)
+		s.log.Info("self-test passed", "walls", len(report.Walls), "duration_ms", report.DurationMS)
+		return report
+	}
+	missing := report.Missing()
+	s.gate.set(launcher.Refusing, missing)
+	for _, w := range report.Walls {
+		if !w.Stands {
+			s.log.Error("self-test: a wall does not stand", "wall", w.Name, "met", w.Detail)
+		}
+	}
+	return report
+}
+
+// gate is the launcher's phase.
+type gate struct {
+	mu      sync.Mutex
+	phase   launcher.Phase
+	missing []string
+}
+
+// set changes the phase; Stopping is final.
+func (g *gate) set(phase launcher.Phase, missing []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.phase != launcher.Stopping {
+		g.phase, g.missing = phase, missing
+	}
+}
+
+func (g *gate) get() (launcher.Phase, []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.phase, g.missing
+}
+
+// refusal returns why no slot is given out, or nil.
+func (g *gate) refusal() *launcher.Error {
+	phase, missing := g.get()
+	switch phase {
+	case launcher.Ready:
+		return nil
+	case launcher.Testing:
+		return &launcher.Error{Code: launcher.NotReady, Message: "the self-test has not ended yet"}
+	case launcher.Refusing:
+		return &launcher.Error{Code: launcher.NotReady, Message: "walls of the sandbox do not stand on this host; glovebox-launcher selftest tells what was met", Missing: missing}
+	}
+	return &launcher.Error{Code: launcher.NotReady, Message: "the launcher is stopping"}
+}
+
+// State tells the launcher's state.
+func (s *Service) State() launcher.State {
+	phase, missing := s.gate.get()
+	l := s.maker.Limits
+	return launcher.State{
+		Phase: phase, Missing: missing, SlotsTotal: s.config.Slots, SlotsFree: s.pool.free(),
+		MaxInputBytes: l.MaxInputBytes, MaxResultBytes: l.MaxResultBytes, Timeout: l.Timeout,
+		ImageDigest: string(s.maker.Image.Ref.Digest), ImageID: string(s.maker.Image.ID),
+	}
+}
