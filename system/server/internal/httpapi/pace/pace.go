@@ -50,10 +50,11 @@ func Handler(limits Limits, next http.Handler) http.Handler {
 		// The server's own work after the handler: it reads what is left of the
 		// body, up to a bound, and flushes. Neither may hang.
 		defer func() {
+			now := time.Now()
 			if in != nil && !in.ended {
-				_ = control.SetReadDeadline(time.Now().Add(limits.Drain))
+				_ = control.SetReadDeadline(now.Add(limits.Drain))
 			}
-			_ = control.SetWriteDeadline(time.Now().Add(limits.Stall))
+			_ = control.SetWriteDeadline(now.Add(limits.Drain + limits.Stall))
 		}()
 		next.ServeHTTP(out, r)
 	})
@@ -172,13 +173,15 @@ func (w *writer) FlushError() error {
 
 func (w *writer) timed(operation func() (int, error)) error {
 	began := time.Now()
-	_ = w.control.SetWriteDeadline(w.budget.start(began))
+	deadline := w.budget.start(began)
 	// The first write of a response makes an HTTP/1 server read what is left of
-	// the request's body.
+	// the request's body: the write's own time begins after that.
 	drains := w.in != nil && !w.in.ended
 	if drains {
 		_ = w.control.SetReadDeadline(began.Add(w.budget.limits.Drain))
+		deadline = deadline.Add(w.budget.limits.Drain)
 	}
+	_ = w.control.SetWriteDeadline(deadline)
 	n, err := operation()
 	w.budget.spend(time.Since(began), n)
 	if drains {
