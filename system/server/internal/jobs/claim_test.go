@@ -1,0 +1,153 @@
+package jobs_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"glovebox/system/protocol"
+	"glovebox/system/server/internal/jobs"
+	"glovebox/system/server/internal/jobs/domain"
+	"glovebox/threat-model/evidence"
+)
+
+func call(wait time.Duration) jobs.ClaimCall {
+	return jobs.ClaimCall{WorkerID: "w-1", RequestID: uuid.NewString(), Wait: wait, SlotsFree: 1, SlotsTotal: 1}
+}
+
+func TestALongPollEndsWithTheJobItWaitedFor(t *testing.T) {
+	evidence.Proves(t, "API-02")
+	synctest.Test(t, func(t *testing.T) {
+		k := setup(t)
+		const waiters, amount = 8, 5
+		var (
+			all sync.WaitGroup
+			mu  sync.Mutex
+			got []string
+		)
+		started := time.Now()
+		for range waiters {
+			all.Go(func() {
+				a, err := k.Claim(t.Context(), call(20*time.Second))
+				if err != nil {
+					t.Errorf("claim: %v", err)
+				}
+				if a != nil {
+					mu.Lock()
+					got = append(got, a.ID)
+					mu.Unlock()
+				}
+			})
+		}
+		synctest.Wait() // all wait
+		for range amount {
+			k.submit(t, "x")
+		}
+		synctest.Wait() // whoever was woken has what it waited for
+		if mu.Lock(); len(got) != amount {
+			t.Errorf("%d of %d waiting claims got a job before any time passed", len(got), amount)
+		}
+		mu.Unlock()
+		all.Wait()
+		if passed := time.Since(started); passed != 20*time.Second {
+			t.Errorf("the claims without a job ended after %s", passed)
+		}
+	})
+}
+
+// TestOneNotificationServesEveryWaiter: several jobs may be announced by one
+// notification, so whoever finds one passes the word on.
+func TestOneNotificationServesEveryWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := setup(t)
+		other := jobs.New(k.Parts, jobs.Settings{MaxInputBytes: maxBytes, MaxAttempts: 3, Limits: limits}) // its Wake reaches nobody here
+		const amount = 5
+		var got atomic.Int32
+		var all sync.WaitGroup
+		for range amount {
+			all.Go(func() {
+				if a, err := k.Claim(t.Context(), call(20*time.Second)); err == nil && a != nil {
+					got.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		for range amount {
+			if _, err := other.Submit(t.Context(), k.submission(), neverEmpty()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.Wake()
+		synctest.Wait()
+		if got.Load() != amount {
+			t.Errorf("one notification served %d of %d waiters", got.Load(), amount)
+		}
+		all.Wait()
+	})
+}
+
+func TestALostNotificationCostsOnePoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := setup(t, func(_ *jobs.Parts, s *jobs.Settings) { s.ClaimPoll = 2 * time.Second })
+		other := jobs.New(k.Parts, jobs.Settings{MaxInputBytes: maxBytes, MaxAttempts: 3, Limits: limits}) // its Wake reaches nobody here
+		started := time.Now()
+		var claimed sync.WaitGroup
+		claimed.Go(func() {
+			if a, err := k.Claim(t.Context(), call(20*time.Second)); a == nil || err != nil {
+				t.Errorf("claim: %v, %v", a, err)
+			}
+		})
+		synctest.Wait()
+		if _, err := other.Submit(t.Context(), k.submission(), neverEmpty()); err != nil {
+			t.Fatal(err)
+		}
+		claimed.Wait()
+		if passed := time.Since(started); passed != 2*time.Second {
+			t.Errorf("the job was found after %s", passed)
+		}
+	})
+}
+
+func TestTheWaitIsBoundedAndEndsWithItsRequest(t *testing.T) {
+	evidence.Proves(t, "REL-05")
+	synctest.Test(t, func(t *testing.T) {
+		k := setup(t)
+		for wait, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, time.Hour: jobs.MaxClaimWait} {
+			started := time.Now()
+			if a, err := k.Claim(t.Context(), call(wait)); a != nil || err != nil {
+				t.Fatalf("claim of an empty queue: %v, %v", a, err)
+			}
+			if passed := time.Since(started); passed != want {
+				t.Errorf("a wait of %s took %s, want %s", wait, passed, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		started := time.Now()
+		time.AfterFunc(3*time.Second, cancel)
+		if a, err := k.Claim(ctx, call(20*time.Second)); a != nil || err != nil {
+			t.Fatalf("claim whose request ended: %v, %v", a, err)
+		}
+		if passed := time.Since(started); passed != 3*time.Second {
+			t.Errorf("the claim outlived its request by %s", passed-3*time.Second)
+		}
+	})
+}
+
+func TestSlotsThatCannotBeAreRefused(t *testing.T) {
+	evidence.Proves(t, "API-07")
+	k := setup(t)
+	k.submit(t, "x")
+	for _, slots := range []protocol.Saturation{{SlotsFree: -1, SlotsTotal: 1}, {SlotsFree: 2, SlotsTotal: 1}, {SlotsFree: 0, SlotsTotal: -1}} {
+		c := call(0)
+		c.SlotsFree, c.SlotsTotal = slots.SlotsFree, slots.SlotsTotal
+		_, err := k.Claim(t.Context(), c)
+		wantCode(t, err, domain.CodeInvalid)
+		_, err = k.Heartbeat(t.Context(), domain.Fence{}, slots)
+		wantCode(t, err, domain.CodeInvalid)
+	}
+}
