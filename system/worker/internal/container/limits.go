@@ -23,7 +23,7 @@ func Defaults() Limits {
 	return Limits{
 		MemoryBytes:       768 << 20,
 		AddressSpaceBytes: 1536 << 20,
-		Pids:              32,
+		Pids:              16,
 		CPUs:              1,
 		OpenFiles:         64,
 		MaxInputBytes:     10 << 20,

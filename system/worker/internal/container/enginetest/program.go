@@ -17,6 +17,9 @@ import (
 //go:embed scripted.c
 var scriptedSource []byte
 
+// ScriptedSource is the C source of the scripted core.
+func ScriptedSource() []byte { return scriptedSource }
+
 // Scripted returns the image of a core that does what its input's first line
 // says; scripted.c lists the commands. A missing C compiler fails the test.
 func Scripted(t testing.TB) *image.Image {

@@ -15,7 +15,7 @@ type Kind string
 // The kinds. Each excludes the others.
 const (
 	Exited         Kind = "exited"          // the core ended by itself, with ExitCode
-	Signaled       Kind = "signaled"        // a signal that was not ours ended the core
+	Signaled       Kind = "signaled"        // a signal of the core's own doing ended it
 	Timeout        Kind = "timeout"         // we ended it at its deadline
 	OutOfMemory    Kind = "oom"             // the kernel killed for memory, the core or a child of it
 	Killed         Kind = "killed"          // we ended it because the client asked or went away
@@ -66,6 +66,11 @@ func Judge(f Facts) Verdict {
 		v.Kind = Timeout
 	case f.MemoryKilled:
 		v.Kind = OutOfMemory
+	case f.Status.Signaled() && f.Status.Signal() == unix.SIGKILL:
+		// The first process of a pid namespace cannot be killed from within it. So
+		// this came from the host: its own shortage of memory, an operator, the
+		// processor time limit behind our deadline. None is the core's crash.
+		v = Failure("the core was killed from outside its slot")
 	case f.Status.Signaled():
 		v.Kind, v.Signal = Signaled, int(f.Status.Signal())
 	case f.Status.Exited():

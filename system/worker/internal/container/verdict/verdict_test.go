@@ -32,7 +32,7 @@ func TestJudge(t *testing.T) {
 		"success":                               {verdict.Facts{Status: exit0}, verdict.Exited, 0, 0},
 		"exit 3":                                {verdict.Facts{Status: exit3}, verdict.Exited, 3, 0},
 		"exit 137 is an exit":                   {verdict.Facts{Status: exit137}, verdict.Exited, 137, 0},
-		"a kill that is nobody's is a signal":   {verdict.Facts{Status: sigKill}, verdict.Signaled, 0, 9},
+		"a kill from the host is no crash":      {verdict.Facts{Status: sigKill}, verdict.SandboxFailure, 0, 0},
 		"crash":                                 {verdict.Facts{Status: sigSegv}, verdict.Signaled, 0, 11},
 		"forbidden call":                        {verdict.Facts{Status: sigSys}, verdict.Signaled, 0, 31},
 		"memory":                                {verdict.Facts{Status: sigKill, MemoryKilled: true}, verdict.OutOfMemory, 0, 0},

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ func lockRoot(root string) (*os.File, error) {
 	if err := os.Chmod(root, 0o711); err != nil {
 		return nil, fmt.Errorf("make slots.root: %w", err)
 	}
+	if err := passable(root); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(root+"/.lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock slots.root: %w", err)
@@ -122,6 +126,21 @@ func lockRoot(root string) (*os.File, error) {
 		return nil, fmt.Errorf("lock slots.root: %w", err)
 	}
 	return f, nil
+}
+
+// passable demands that the core's user can walk to root: the OCI runtime resolves
+// the root filesystem as that user, who belongs to nobody.
+func passable(root string) error {
+	for dir := root; dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("look at slots.root: %w", err)
+		}
+		if info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("slots.root: the sandbox's user cannot pass through %s (mode %04o); run chmod o+x on it or choose another slots.root", dir, info.Mode().Perm())
+		}
+	}
+	return nil
 }
 
 func (s *Service) listen() (*net.UnixListener, error) {
@@ -195,6 +214,30 @@ func (s *Service) SelfTest(ctx context.Context) selftest.Report {
 		}
 	}
 	return report
+}
+
+// SelfTestAlone runs the self-test where no launcher serves: it takes the lock,
+// removes leftovers, tries the walls and leaves nothing.
+func (s *Service) SelfTestAlone(ctx context.Context) (selftest.Report, error) {
+	lock, err := lockRoot(s.maker.FS.Root)
+	if err != nil {
+		return selftest.Report{}, err
+	}
+	defer lock.Close()
+	if err := s.Reconcile(ctx); err != nil {
+		return selftest.Report{}, err
+	}
+	report := s.SelfTest(ctx)
+	return report, s.maker.Tree.RemoveBase(s.maker.Label)
+}
+
+// Walls gives a report in the words of the socket.
+func Walls(report selftest.Report) []launcher.Wall {
+	walls := make([]launcher.Wall, 0, len(report.Walls))
+	for _, w := range report.Walls {
+		walls = append(walls, launcher.Wall{Name: w.Name, Stands: w.Stands, Detail: bound(w.Detail)})
+	}
+	return walls
 }
 
 // gate is the launcher's phase.

@@ -240,11 +240,7 @@ func (ss *session) release() bool {
 
 func (ss *session) selfTest(ctx context.Context) bool {
 	report := ss.SelfTest(ctx)
-	r := launcher.Response{Verb: launcher.SelfTest}
-	for _, w := range report.Walls {
-		r.Walls = append(r.Walls, launcher.Wall{Name: w.Name, Stands: w.Stands, Detail: bound(w.Detail)})
-	}
-	return ss.answer(r)
+	return ss.answer(launcher.Response{Verb: launcher.SelfTest, Walls: Walls(report)})
 }
 
 // bound keeps a wall's detail small enough for all of them to fit one packet.
