@@ -90,6 +90,7 @@ func (s *System) launcherConfig(i int) tree {
 	t.set("slots", "root", s.path(fmt.Sprintf("slots-%d", i)))
 	t.set("slots", "uid_base", slotUIDBase+i*slotUIDsPerLauncher)
 	t.set("sandbox", "image", s.opts.Image)
+	t.set("selftest", "image", s.opts.Probe)
 	t.set("metrics", "listen", loopback(s.opts.portsOf(i).launcher))
 	t.set("log", "level", s.opts.LogLevel)
 	return t

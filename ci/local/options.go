@@ -26,6 +26,7 @@ type Options struct {
 	Servers  int      // 1
 	Workers  int      // 2, each with its launcher
 	Image    string   // configuration value of sandbox.image; the project's core when empty
+	Probe    string   // configuration value of selftest.image; the project's probe when empty
 	Set      []string // key=value, over the defaults
 	PortBase int      // 0: the documented ports
 	Storage  string   // "fs"

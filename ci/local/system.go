@@ -98,11 +98,14 @@ func (s *System) copyPrograms() error {
 }
 
 // defaultImage reads the reference of the project's own core image.
-func (o Options) defaultImage() (string, error) {
-	path := filepath.Join(o.Root, "out/images/core.json")
+func (o Options) defaultImage() (string, error) { return o.builtImage("core") }
+
+// builtImage reads the reference of an image that `make image` has built.
+func (o Options) builtImage(name string) (string, error) {
+	path := filepath.Join(o.Root, "out/images", name+".json")
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("the core's image is not built; run make build: %w", err)
+		return "", fmt.Errorf("the image %s is not built; run make build: %w", name, err)
 	}
 	var built struct {
 		Ref string `json:"ref"`

@@ -44,6 +44,11 @@ func Up(ctx context.Context, opts Options) (*System, error) {
 			return nil, err
 		}
 	}
+	if opts.Probe == "" {
+		if opts.Probe, err = opts.builtImage("probe"); err != nil {
+			return nil, err
+		}
+	}
 	s := &System{opts: opts, state: opts.stateFolder()}
 	s.LogsDir = filepath.Join(opts.runFolder(), "logs")
 	if err := s.refuseSecondStart(); err != nil {
