@@ -133,3 +133,10 @@ func (db *Database) Pool(t testing.TB, role string) *pgxpool.Pool {
 	t.Cleanup(pool.Close)
 	return pool
 }
+
+// Outside runs a statement as the administrator from outside the database, which
+// some statements about a database need.
+func (db *Database) Outside(t testing.TB, statement string) {
+	t.Helper()
+	db.server.exec(t, "postgres", statement)
+}

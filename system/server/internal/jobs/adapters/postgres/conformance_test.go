@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"glovebox/system/server/internal/jobs"
 	"glovebox/system/server/internal/jobs/adapters/postgres"
 	"glovebox/system/server/internal/jobs/domain"
 	"glovebox/system/server/internal/jobs/storetest"
@@ -85,4 +86,20 @@ func TestPostgresKeepsThePortsDuties(t *testing.T) {
 			History: b.history,
 		}
 	})
+}
+
+// job makes a pending job.
+func (b *bundle) job(t *testing.T, user string) domain.Job {
+	t.Helper()
+	key := "input/" + uuid.NewString()
+	record, err := b.store.Create(t.Context(), jobs.NewJob{
+		ID: uuid.NewString(), UserID: user, AssetID: uuid.NewString(), MaxAttempts: 3, UploadID: uuid.NewString(),
+		Input:  jobs.Input{StorageKey: key, FileName: "a", Size: 1},
+		Limits: jobs.Limits{Uploads: 10, ActiveJobs: 1000, StoredBytes: 1 << 40},
+		Pin:    jobs.Pin{Key: key, Exists: func(context.Context) error { return nil }},
+	})
+	if err != nil {
+		t.Fatalf("create a job: %v", err)
+	}
+	return record.Job
 }

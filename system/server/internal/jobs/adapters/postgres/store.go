@@ -18,6 +18,7 @@ import (
 	"glovebox/system/protocol/failure"
 	"glovebox/system/server/internal/jobs"
 	"glovebox/system/server/internal/jobs/domain"
+	"glovebox/system/server/internal/platform/pgfault"
 )
 
 // Store is jobs.Store, jobs.Queue and jobs.Uploads on one pool.
@@ -145,18 +146,13 @@ func fault(what string, err error) error {
 		return err
 	}
 	wrapped := fmt.Errorf("%s: %w", what, err)
-	var server *pgconn.PgError
-	if !errors.As(err, &server) {
-		if errors.Is(err, context.Canceled) {
-			return wrapped
-		}
-		// No answer: the connection failed, or time ran out.
-		return &domain.Error{Code: domain.CodeUnavailable, Message: "the database cannot be reached now; try again later", Cause: wrapped}
-	}
-	switch {
-	case server.Code == "40001", server.Code == "40P01", // serialization failure, deadlock
-		server.Code == "55P03", server.Code == "57014", server.Code == "25P03", // lock, statement, idle time-outs
-		server.Code[:2] == "53", server.Code[:2] == "57", server.Code[:2] == "08", server.Code[:2] == "58": // resources, shutdown, connection, system
+	var (
+		answer  *pgconn.PgError
+		connect *pgconn.ConnectError
+	)
+	// Whatever is no answer to the statement says nothing of the statement.
+	noAnswer := !errors.As(err, &answer) || errors.As(err, &connect)
+	if noAnswer && !errors.Is(err, context.Canceled) || pgfault.Transient(err) {
 		return &domain.Error{Code: domain.CodeUnavailable, Message: "the database cannot do this now; try again later", Cause: wrapped}
 	}
 	return wrapped
