@@ -11,7 +11,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,6 +97,7 @@ func (s *System) startAll(ctx context.Context, overrides []override) error {
 		{"PostgreSQL, private, over a unix socket", s.startDatabase},
 		{"podman, private, own storage", s.startEngine},
 		{"configuration", func(context.Context) error { return s.writeConfigs(overrides) }},
+		{"migrations", func(ctx context.Context) error { _, err := s.admin(ctx, "", "migrate", "up"); return err }},
 		{"users and workers", s.makePeople},
 		{"server and sweeper", s.startServers},
 		{"launcher and worker", s.startWorkers},
@@ -111,7 +114,10 @@ func (s *System) startAll(ctx context.Context, overrides []override) error {
 
 func (s *System) startDatabase(ctx context.Context) error {
 	var err error
-	s.cluster, err = testdb.StartCluster(ctx, s.path("pg"), testdb.Options{Durable: true})
+	if err := s.makeSocketFolder(); err != nil {
+		return err
+	}
+	s.cluster, err = testdb.StartCluster(ctx, s.path("pg"), testdb.Options{Durable: true, SocketDir: s.path("db")})
 	if err != nil {
 		return err
 	}
@@ -159,6 +165,23 @@ func (s *System) startDatabase(ctx context.Context) error {
 		s.writeSecret("operator.url", urls["glovebox_operator"].Reveal(), 0),
 		s.writeSecret("migrator.url", urls["glovebox_migrator"].Reveal(), 0),
 		s.writeSecret("token-secret", hex.EncodeToString(tokenSecret), uids["server"]))
+}
+
+// makeSocketFolder makes a folder in which PostgreSQL may place its socket and
+// every uid may reach it; the cluster's own folder is closed to all others.
+func (s *System) makeSocketFolder() error {
+	postgres, err := user.Lookup("postgres")
+	if err != nil {
+		return fmt.Errorf("find the database's user; run ci/setup: %w", err)
+	}
+	uid, err := strconv.Atoi(postgres.Uid)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.path("db"), 0o711); err != nil {
+		return err
+	}
+	return s.giveTo(uid, s.path("db"))
 }
 
 func (s *System) startEngine(ctx context.Context) error {

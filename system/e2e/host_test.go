@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,30 +70,15 @@ func slotFolders(state string) []string {
 	return found
 }
 
-// temporaryFiles lists files of the storage root outside inputs and results.
+// temporaryFiles lists bodies that have not become objects.
 func temporaryFiles(storage string) []string {
-	var found []string
-	_ = filepath.WalkDir(storage, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			rel, _ := filepath.Rel(storage, path)
-			if top, _, _ := strings.Cut(rel, "/"); top != "input" && top != "result" {
-				found = append(found, rel)
-			}
-		}
-		return nil
-	})
+	found, _ := filepath.Glob(filepath.Join(storage, "tmp", "*"))
 	return found
 }
 
-// resultFiles lists the stored results of a job.
+// resultFiles lists the stored results of a job; their names hold its id.
 func resultFiles(storage, jobID string) []string {
-	var found []string
-	_ = filepath.WalkDir(filepath.Join(storage, "result"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.Contains(path, jobID) {
-			found = append(found, path)
-		}
-		return nil
-	})
+	found, _ := filepath.Glob(filepath.Join(storage, "objects", "*", "result~*"+jobID+"*"))
 	return found
 }
 

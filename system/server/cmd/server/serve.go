@@ -136,10 +136,37 @@ func (m *Main) Open(ctx context.Context) error {
 		{Name: "metrics", Run: m.metrics.run},
 		{Name: "notifications of jobs", Run: listener.Run},
 		{Name: "lease expiry", Run: func(ctx context.Context) error { return m.service.RunExpiry(ctx, c.Jobs.ExpiryInterval.Std()) }},
+		{Name: "temporary files", Run: m.sweepTemporary},
 		{Name: "security notifications", Run: notifier.Run},
 		{Name: "end of waiting claims", Run: func(ctx context.Context) error { <-ctx.Done(); close(m.stopping); return nil }},
 	}
 	return nil
+}
+
+// Temporary files that a crashed server left are found by their free lock.
+const (
+	temporaryAge   = 5 * time.Second
+	temporaryEvery = 5 * time.Second
+)
+
+// sweepTemporary removes what bodies left behind when their server died (UPL-08).
+// Servers do it themselves, because only they may open the files whose lock tells
+// the living from the dead; the sweeper's process goes by age alone.
+func (m *Main) sweepTemporary(ctx context.Context) error {
+	tick := time.NewTicker(temporaryEvery)
+	defer tick.Stop()
+	for {
+		if removed, err := m.storage.SweepTemp(ctx, temporaryAge); err != nil && ctx.Err() == nil {
+			m.Log.WarnContext(ctx, "temporary files could not be swept", "error", err)
+		} else if removed > 0 {
+			m.Log.InfoContext(ctx, "temporary files of a crash removed", "files", removed)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // hashWait is how long a login waits for its turn at hashing.

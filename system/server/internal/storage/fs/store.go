@@ -1,7 +1,7 @@
 // Package fs keeps bytes in one folder of a local or shared file system.
 //
-// Layout below the root, all of it made by this package (folders 0700, files
-// 0600):
+// Layout below the root, all of it made by this package (files 0600; folders as
+// open to owner and group as the root itself is):
 //
 //	tmp/HEX            a body on its way in; locked (flock) by the process that writes it
 //	objects/XX/NAME    committed bytes; XX is the first byte of SHA-256 of the key
@@ -13,6 +13,9 @@
 // followed even inside the root: a component must be a folder, an object must be
 // a regular file with one link, and what was opened must be what was looked at
 // (UPL-05, UPL-06).
+//
+// A root of mode 2770 whose group holds the server's and the sweeper's users gives
+// the sweeper the right to list and delete, and not to read: files stay 0600.
 //
 // Bytes become visible by one rename that refuses to replace anything, after the
 // file was synced; then both folders are synced (STO-02).
@@ -31,7 +34,7 @@ import (
 const (
 	tmpFolder     = "tmp"
 	objectsFolder = "objects"
-	folderMode    = 0o700
+	rootMode      = 0o700 // of a root that is made here
 	fileMode      = 0o600
 )
 
@@ -56,7 +59,7 @@ type Store struct {
 // folder itself is made when its parent exists; one that other users can enter
 // is refused.
 func New(path string, opts Options) (*Store, error) {
-	if err := os.Mkdir(path, folderMode); err != nil && !errors.Is(err, iofs.ErrExist) {
+	if err := os.Mkdir(path, rootMode); err != nil && !errors.Is(err, iofs.ErrExist) {
 		return nil, fmt.Errorf("make storage root: %w; create its parent folder", err)
 	}
 	root, err := os.OpenRoot(path)
@@ -79,14 +82,15 @@ func (s *Store) prepare() error {
 	if info.Mode().Perm()&0o007 != 0 {
 		return fmt.Errorf("storage root is open to every user (mode %04o); run chmod o-rwx on it", info.Mode().Perm())
 	}
-	if s.tmp, err = ensureFolder(s.root, tmpFolder); err != nil {
+	mode := info.Mode().Perm() & 0o770
+	if s.tmp, err = ensureFolder(s.root, tmpFolder, mode); err != nil {
 		return err
 	}
-	if s.objects, err = ensureFolder(s.root, objectsFolder); err != nil {
+	if s.objects, err = ensureFolder(s.root, objectsFolder, mode); err != nil {
 		return err
 	}
 	for i := range 256 {
-		shard, err := ensureFolder(s.objects, shardName(byte(i)))
+		shard, err := ensureFolder(s.objects, shardName(byte(i)), mode)
 		if err != nil {
 			return err
 		}
@@ -145,10 +149,22 @@ func (s *Store) Free() (int64, error) {
 	return max(free-s.opts.MinFree, 0), nil
 }
 
-// ensureFolder opens the folder name of parent, which it makes when missing.
-func ensureFolder(parent *os.Root, name string) (*os.Root, error) {
-	if err := parent.Mkdir(name, folderMode); err != nil && !errors.Is(err, iofs.ErrExist) {
+// ensureFolder opens the folder name of parent, which it makes with mode when
+// missing, whatever the process's umask.
+func ensureFolder(parent *os.Root, name string, mode iofs.FileMode) (*os.Root, error) {
+	err := parent.Mkdir(name, rootMode)
+	if errors.Is(err, iofs.ErrExist) {
+		return openFolder(parent, name)
+	}
+	if err != nil {
 		return nil, storageError("make storage folder "+name, err)
+	}
+	made, err := parent.Stat(name)
+	if err != nil {
+		return nil, storageError("look at storage folder "+name, err)
+	}
+	if err := parent.Chmod(name, mode|made.Mode()&iofs.ModeSetgid); err != nil {
+		return nil, storageError("open storage folder "+name+" to its group", err)
 	}
 	return openFolder(parent, name)
 }

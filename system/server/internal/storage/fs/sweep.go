@@ -110,8 +110,9 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 }
 
 // SweepTemp removes temporary files that nobody writes any more: not touched for
-// at least age, and with a free lock, which a living writer holds. It returns how
-// many it removed.
+// at least age, and with a free lock, which a living writer holds. For a process
+// that may delete and not read, the age alone decides. It returns how many it
+// removed.
 func (s *Store) SweepTemp(ctx context.Context, age time.Duration) (removed int, err error) {
 	names, err := namesOf(s.tmp)
 	if err != nil {
@@ -146,15 +147,18 @@ func (s *Store) sweepTempFile(name string, horizon time.Time) (bool, error) {
 	}
 	if seen.Mode().IsRegular() {
 		f, err := s.tmp.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if errors.Is(err, iofs.ErrNotExist) {
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
 			return false, nil
-		}
-		if err != nil {
+		case errors.Is(err, iofs.ErrPermission):
+			// The sweeper of another user: only the age can tell.
+		case err != nil:
 			return false, fmt.Errorf("open a temporary file: %w", err)
-		}
-		defer f.Close()
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			return false, nil // somebody is still writing it
+		default:
+			defer f.Close()
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+				return false, nil // somebody is still writing it
+			}
 		}
 	}
 	if err := s.tmp.RemoveAll(name); err != nil {
