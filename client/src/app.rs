@@ -23,8 +23,9 @@ use crate::token;
 const LONG: Duration = Duration::from_mins(2);
 /// Default for questions a person waits on.
 const SHORT: Duration = Duration::from_secs(10);
-/// Time for threads that write to disk to come to their end.
-const WIND_UP: Duration = Duration::from_secs(2);
+/// Time for threads that write to disk to come to their end. One that still
+/// reads standard input has none; what is on disk can be gone on with anyway.
+const WIND_UP: Duration = Duration::from_millis(200);
 
 /// What every command works with.
 pub(crate) struct App {
@@ -38,14 +39,15 @@ impl App {
     /// The server, without a token: for `login`.
     pub(crate) fn stranger(&self) -> Result<Api> {
         let server = Server::from_flags(&self.flags)?;
-        Api::new(&server, self.flags.ca_file.as_deref(), &self.out)
+        Api::new(&server, self.flags.ca_file.as_deref(), self.flags.timeout, &self.out)
     }
 
     /// The server, with the token that was kept for it.
     pub(crate) fn api(&self) -> Result<Api> {
         let server = Server::from_flags(&self.flags)?;
         let token = token::load(&settings::token_file(&self.flags, &server)?)?;
-        Api::new(&server, self.flags.ca_file.as_deref(), &self.out)?.with_token(&token)
+        Api::new(&server, self.flags.ca_file.as_deref(), self.flags.timeout, &self.out)?
+            .with_token(&token)
     }
 
     pub(crate) fn journal(&self) -> Result<&Journal> {

@@ -67,7 +67,7 @@ pub(crate) struct Global {
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
 
-    /// Give up when a request has met only failures for so long (5s, 10m, 1h)
+    /// Give up when a request has met only failures or silence for so long (5s, 10m, 1h)
     /// [default: 2m where files or jobs are at stake, else 10s]
     #[arg(long, value_name = "TIME", global = true, value_parser = duration)]
     #[arg(help_heading = "Global options")]
@@ -102,7 +102,7 @@ It is never an argument: other users could read it in the process table.")]
         after_help = "Sending can be stopped and run again at any time: the file is sent under
 a key noted before the first try, so that one file never makes two jobs.
   glovebox submit game.lua
-  glovebox submit game.lua --wait && glovebox fetch \"$(glovebox jobs --ids | head -n 1)\"
+  id=$(glovebox submit game.lua) && glovebox wait \"$id\" && glovebox fetch \"$id\"
   tar c src | glovebox submit - --name src.tar"
     )]
     Submit(Submit),

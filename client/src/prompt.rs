@@ -37,9 +37,16 @@ pub(crate) fn password_from_file(path: &Path) -> Result<Secret> {
 }
 
 /// The first line of standard input, for scripts.
-pub(crate) fn password_from_stdin() -> Result<Secret> {
+pub(crate) async fn password_from_stdin() -> Result<Secret> {
     let failed = |cause: io::Error| Failure::io("read the password from standard input", &cause);
-    checked(&first_line(io::stdin().lock()).map_err(failed)?)
+    checked(&stdin_line().await?.map_err(failed)?)
+}
+
+/// Reads on a thread, so that Ctrl-C is heard while nothing comes.
+async fn stdin_line() -> Result<io::Result<Zeroizing<String>>> {
+    spawn_blocking(|| first_line(io::stdin().lock()))
+        .await
+        .map_err(|_| Failure::internal("cannot go on: a thread died"))
 }
 
 fn checked(line: &str) -> Result<Secret> {
@@ -76,10 +83,7 @@ async fn on_terminal(question: &str, echo: bool) -> Result<Zeroizing<String>> {
     write!(stderr, "{}", sanitize::line(question)).and_then(|()| stderr.flush()).map_err(failed)?;
     // The guard above lives in this future, not in the blocked thread: Ctrl-C
     // drops the one and leaves the other reading.
-    let line = spawn_blocking(|| first_line(io::stdin().lock()))
-        .await
-        .map_err(|_| Failure::internal("cannot go on: a thread died"))?
-        .map_err(failed)?;
+    let line = stdin_line().await?.map_err(failed)?;
     if !echo {
         let _ = writeln!(stderr);
     }

@@ -16,6 +16,8 @@ use crate::output::Output;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(15);
+/// Pauses from here on are told without being asked.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// Whether one failed try may be followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,13 @@ impl Patience {
             return Err(exhausted(fault, left));
         }
         self.pauses += 1;
-        out.detail(&format!("{}; trying again in {:.1} s", fault.failure, pause.as_secs_f64()));
+        let told = format!("{}; trying again in {:.1} s", fault.failure, pause.as_secs_f64());
+        // A short pause needs no words; a long one would look like a hang.
+        if pause < TOLD {
+            out.detail(&told);
+        } else {
+            out.note(&told);
+        }
         tokio::time::sleep(pause).await;
         Ok(())
     }

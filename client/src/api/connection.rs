@@ -36,12 +36,20 @@ pub(crate) struct Api {
     server: Server,
     bearer: Option<HeaderValue>,
     out: Output,
+    /// What the user will bear at most, if that was said.
+    limit: Option<Duration>,
 }
 
 impl Api {
     /// Prepares a connection; nothing is sent yet. With `ca_file`, only the
     /// authorities in it are trusted; otherwise the system's are (ARC-01).
-    pub(crate) fn new(server: &Server, ca_file: Option<&Path>, out: &Output) -> Result<Self> {
+    /// `limit` shortens how long the server may be silent.
+    pub(crate) fn new(
+        server: &Server,
+        ca_file: Option<&Path>,
+        limit: Option<Duration>,
+        out: &Output,
+    ) -> Result<Self> {
         // Fails only where a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
@@ -63,7 +71,7 @@ impl Api {
             Failure::internal(format!("cannot prepare tls: {}", root_cause(&error)))
                 .hint("give the server's certificate authority by --ca-file")
         })?;
-        Ok(Self { http, server: server.clone(), bearer: None, out: out.clone() })
+        Ok(Self { http, server: server.clone(), bearer: None, out: out.clone(), limit })
     }
 
     /// The same connection, authenticated.
@@ -93,15 +101,21 @@ impl Api {
         self.http.request(method, self.server.at(path)).headers(headers)
     }
 
+    /// `usual`, or what the user will bear if that is less.
+    pub(crate) fn bearable(&self, usual: Duration) -> Duration {
+        self.limit.map_or(usual, |limit| limit.min(usual))
+    }
+
     /// Sends a small request and waits for the head of the answer.
     pub(super) async fn send(&self, request: RequestBuilder) -> Attempt<reqwest::Response> {
-        match tokio::time::timeout(ANSWER, request.send()).await {
+        let silence = self.bearable(ANSWER);
+        match tokio::time::timeout(silence, request.send()).await {
             Ok(Ok(response)) => {
                 self.trace(&response);
                 Ok(response)
             }
             Ok(Err(error)) => Err(self.broken(&error)),
-            Err(_) => Err(self.silent(ANSWER)),
+            Err(_) => Err(self.silent(silence)),
         }
     }
 
@@ -194,6 +208,9 @@ fn certificate_fault(why: &rustls::CertificateError) -> String {
         }
         Fault::Expired | Fault::ExpiredContext { .. } => "its certificate has expired",
         Fault::NotValidYet | Fault::NotValidYetContext { .. } => "its certificate is not valid yet",
+        Fault::Other(_) if why.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is an authority's own, not a server's"
+        }
         other => return format!("its certificate is not valid: {other}"),
     }
     .to_owned()

@@ -117,12 +117,13 @@ pub(super) fn garbled(why: &str) -> Failure {
 /// At most `LONGEST` bytes of the body; the rest is never received.
 async fn prefix(api: &Api, mut response: Response) -> Attempt<Vec<u8>> {
     let mut body = Vec::new();
+    let silence = api.bearable(STALL);
     loop {
-        let chunk = match tokio::time::timeout(STALL, response.chunk()).await {
+        let chunk = match tokio::time::timeout(silence, response.chunk()).await {
             Ok(Ok(Some(chunk))) => chunk,
             Ok(Ok(None)) => return Ok(body),
             Ok(Err(error)) => return Err(api.broken(&error)),
-            Err(_) => return Err(api.silent(STALL)),
+            Err(_) => return Err(api.silent(silence)),
         };
         let room = LONGEST - body.len();
         if chunk.len() >= room {

@@ -11,8 +11,7 @@ use crate::sanitize;
 /// Characters of a file name in the listing.
 const FILE: usize = 60;
 
-/// Works without a server; lists the jobs of all servers unless `--url` names
-/// one.
+/// Works without a server, and lists the jobs of all of them.
 pub(crate) fn run(app: &App, args: &Jobs) -> Result<()> {
     let mut entries = app.journal()?.list();
     entries.truncate(args.limit.unwrap_or(usize::MAX));

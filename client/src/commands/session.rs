@@ -20,7 +20,7 @@ pub(super) async fn log_in(app: &App, args: &Login) -> Result<()> {
     };
     let password = match (&args.password_file, args.password_stdin) {
         (Some(file), _) => prompt::password_from_file(file)?,
-        (None, true) => prompt::password_from_stdin()?,
+        (None, true) => prompt::password_from_stdin().await?,
         (None, false) => prompt::password(&format!("password of {login}: ")).await?,
     };
     let session = api.log_in(&login, &password).await.map_err(|fault| {

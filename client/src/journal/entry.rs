@@ -64,8 +64,8 @@ impl Entry {
     }
 }
 
-/// To the second: more would be noise in a listing.
+/// To the millisecond: enough to keep the order of a batch.
 pub(super) fn now() -> Timestamp {
     let now = Timestamp::now();
-    now.round(Unit::Second).unwrap_or(now)
+    now.round(Unit::Millisecond).unwrap_or(now)
 }

@@ -222,8 +222,9 @@ async fn receive(
         }
         (part, Ok(()))
     });
+    let silence = api.bearable(STALL);
     let received = loop {
-        match tokio::time::timeout(STALL, response.chunk()).await {
+        match tokio::time::timeout(silence, response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
                 position += chunk.len() as u64;
                 progress.position(position);
@@ -233,7 +234,7 @@ async fn receive(
             }
             Ok(Ok(None)) => break Ok(()),
             Ok(Err(error)) => break Err(cut(api, &error)),
-            Err(_) => break Err(api.silent(STALL)),
+            Err(_) => break Err(api.silent(silence)),
         }
     };
     drop(sender);

@@ -444,6 +444,11 @@ mod tests {
         fs::hard_link(&victim, with_suffix(&path, ".part")).unwrap();
         assert!(Part::open(&target, announced()).is_err());
         assert_eq!(fs::read(&victim).unwrap(), b"keep");
+        fs::remove_file(with_suffix(&path, ".part")).unwrap();
+        let absent = root.path().join("absent");
+        symlink(&absent, with_suffix(&path, ".part")).unwrap();
+        assert!(Part::open(&target, announced()).is_err());
+        assert!(!absent.exists(), "a file was made through a link");
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) async fn attempt(
                 if now != seen.0 {
                     seen = (now, Instant::now());
                 }
-                let allowed = if now >= source.size { ANSWER } else { STALL };
+                let allowed = api.bearable(if now >= source.size { ANSWER } else { STALL });
                 if seen.1.elapsed() > allowed {
                     return Err(api.silent(allowed));
                 }

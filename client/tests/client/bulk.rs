@@ -36,6 +36,7 @@ fn watch_peak(child: &Child) -> std::thread::JoinHandle<u64> {
     })
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are what a measurement is run for")]
 fn measured(bench: &Bench, args: &[&str]) -> (String, u64) {
     let begun = std::time::Instant::now();
     let child = bench.start(args);

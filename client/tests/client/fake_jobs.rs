@@ -74,6 +74,8 @@ pub(crate) struct Lie {
     pub(crate) ends: VecDeque<u64>,
     /// Stop sending after so many bytes and say nothing more.
     pub(crate) stall: Option<u64>,
+    /// Deal the bytes out 16 at a time, letting others run in between.
+    pub(crate) slow: bool,
     /// ETags of the answers, one after another.
     pub(crate) etags: VecDeque<String>,
     /// Ignore If-Range and serve the range whatever the tag.
@@ -333,6 +335,20 @@ pub(crate) fn result(shared: &Shared, id: &str, headers: &HeaderMap) -> Answer {
             Err(io::Error::other("cut by a lie"))
         });
         http_body_util::BodyExt::boxed(StreamBody::new(frames.chain(broken)))
+    } else if lie.slow {
+        let drops = frames.flat_map(|frame| {
+            let data = frame.map(|frame| frame.into_data().unwrap_or_default());
+            let mut data = data.unwrap_or_default();
+            stream::iter(std::iter::from_fn(move || {
+                let next = data.len().min(16);
+                (next > 0).then(|| data.split_to(next))
+            }))
+            .then(|drop| async {
+                tokio::task::yield_now().await;
+                Ok(Frame::data(drop))
+            })
+        });
+        http_body_util::BodyExt::boxed(StreamBody::new(drops))
     } else if lie.stall.is_some() {
         http_body_util::BodyExt::boxed(StreamBody::new(frames.chain(stream::pending())))
     } else {

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::bench::{Bench, finish};
-use crate::fake::Fake;
+use crate::fake::{Act, Fake};
 use crate::fake_tls;
 
 #[test]
@@ -85,6 +85,40 @@ fn a_port_that_speaks_no_tls_is_code_6() {
     let args =
         ["whoami", "--url", &url, "--token-file", token.to_str().unwrap(), "--timeout", "1s"];
     bench.run(&args).code(6);
+}
+
+#[test]
+fn a_silent_server_is_code_6_after_the_patience() {
+    let bench = Bench::new();
+    bench.fake.rule("GET", "/", 9, Act::Hang);
+    bench.run(&["whoami", "--timeout", "1s"]).code(6).says("was silent for 1 s");
+    bench.fake.rule("POST", "/", 9, Act::Hang);
+    bench.write("game.lua", "return 42");
+    bench.run(&["submit", "game.lua", "--timeout", "1s"]).code(6).says("was silent for 1 s");
+}
+
+#[test]
+fn a_result_that_stops_coming_is_asked_for_again_then_code_6() {
+    let bench = Bench::new();
+    let id = bench.fake.jobs(|jobs| {
+        jobs.lie.stall = Some(100_000);
+        jobs.plant(&vec![7; 300_000])
+    });
+    bench.run(&["fetch", &id, "-o", "r", "--timeout", "1s"]).code(6).says("was silent");
+    assert_eq!(bench.names(), ["r.part", "r.part.json"]);
+    assert!(bench.fake.seen("GET", "/result").len() > 1);
+}
+
+#[test]
+fn a_slow_server_is_borne() {
+    let bench = Bench::new();
+    let content: Vec<u8> = (0..=250).cycle().take(200_000).collect();
+    let id = bench.fake.jobs(|jobs| {
+        jobs.lie.slow = true;
+        jobs.plant(&content)
+    });
+    bench.run(&["fetch", &id, "-o", "r", "--timeout", "2s"]).code(0);
+    assert_eq!(bench.read("r"), content);
 }
 
 #[test]

@@ -148,6 +148,25 @@ fn an_expired_token_is_code_3() {
 }
 
 #[test]
+fn what_the_server_says_of_a_session_is_escaped() {
+    let bench = Bench::stranger(Fake::start());
+    let body = "{\"token\":\"abc\",\"expires_at\":\"\\u001b[2J\u{202e}\"}";
+    bench.fake.rule("POST", "/auth/token", 2, Act::Answer(200, vec![], body.into()));
+    for args in
+        [&["login", LOGIN, "--password-stdin"][..], &["login", "a\u{1b}c", "--password-stdin"]]
+    {
+        let ran = bench.run_with(args, PASSWORD.as_bytes()).code(0).says("\\u{1b}[2J\\u{202e}");
+        assert!(!ran.stderr.contains(['\u{1b}', '\u{202e}']));
+    }
+    let body = "{\"login\":\"\\u001b]0;x\\u0007\u{202e}\"}";
+    bench.fake.rule("GET", "/auth/me", 2, Act::Answer(200, vec![], body.into()));
+    let ran = bench.run(&["whoami"]).code(0);
+    assert_eq!(ran.line(), "\\u{1b}]0;x\\u{7}\\u{202e}");
+    let ran = bench.run(&["whoami", "--json"]).code(0);
+    assert!(!ran.stdout.contains('\u{202e}') && ran.json()["login"] == "\u{1b}]0;x\u{7}\u{202e}");
+}
+
+#[test]
 fn a_token_with_line_breaks_from_the_server_is_not_kept() {
     let bench = Bench::stranger(Fake::start());
     let body = r#"{"token":"a\r\nEvil: 1"}"#;
