@@ -66,7 +66,7 @@ func gather(corpus, samples, work string) ([]item, error) {
 // resultName is the name the client gives a result in --output-dir.
 func resultName(base string) string {
 	ext := filepath.Ext(base)
-	return strings.TrimSuffix(base, ext) + ".obf" + ext
+	return strings.TrimSuffix(base, ext) + ".out" + ext
 }
 
 func luaFiles(dir string) ([]string, error) {

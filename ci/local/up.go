@@ -226,16 +226,16 @@ func (s *System) startServers(ctx context.Context) error {
 		}
 		s.PIDs.Server = append(s.PIDs.Server, p.PID)
 	}
-	p, err := s.start(s.sweeperProgram())
-	if err != nil {
-		return err
-	}
-	s.PIDs.Sweeper = p.PID
 	for i := range s.opts.Servers {
 		if err := s.awaitReady(ctx, i); err != nil {
 			return err
 		}
 	}
+	p, err := s.start(s.sweeperProgram()) // after a server has made the storage's folders
+	if err != nil {
+		return err
+	}
+	s.PIDs.Sweeper = p.PID
 	return nil
 }
 

@@ -42,7 +42,7 @@ func TestMainJob(t *testing.T) {
 					return
 				}
 				for _, sample := range samples {
-					base := strings.TrimSuffix(filepath.Base(sample), ".lua") + ".obf.lua"
+					base := strings.TrimSuffix(filepath.Base(sample), ".lua") + ".out.lua"
 					same, err := bytecode.Same(context.Background(), sample, filepath.Join(out, base))
 					if err != nil || !same {
 						t.Errorf("%s: same program %v, %v", base, same, err)

@@ -57,9 +57,9 @@ func runSweep(cmd *cobra.Command, c *config.Config, once bool) error {
 		return err
 	}
 	defer pool.Close()
-	storage, err := fs.New(c.Storage.Root, fs.Options{})
+	storage, err := fs.New(c.Storage.Root, fs.Options{Existing: true})
 	if err != nil {
-		return fmt.Errorf("storage.root: %w", err)
+		return fmt.Errorf("storage.root: %w; a server makes the folders when it first starts", err)
 	}
 	defer storage.Close()
 	sweeper := sweep.New(jobstore.NewLedger(pool), sweepable{storage}, sweep.Settings{

@@ -43,6 +43,9 @@ type Options struct {
 	// MinFree is the number of bytes that must stay free in the file system: with
 	// less, nothing is taken in (UPL-04). Zero switches the check off.
 	MinFree int64
+	// Existing opens a layout that a server made, and makes nothing: for processes
+	// of another user, whose folders the server could not use.
+	Existing bool
 }
 
 // Store keeps bytes below one folder. It is safe for concurrent use, and several
@@ -59,8 +62,10 @@ type Store struct {
 // folder itself is made when its parent exists; one that other users can enter
 // is refused.
 func New(path string, opts Options) (*Store, error) {
-	if err := os.Mkdir(path, rootMode); err != nil && !errors.Is(err, iofs.ErrExist) {
-		return nil, fmt.Errorf("make storage root: %w; create its parent folder", err)
+	if !opts.Existing {
+		if err := os.Mkdir(path, rootMode); err != nil && !errors.Is(err, iofs.ErrExist) {
+			return nil, fmt.Errorf("make storage root: %w; create its parent folder", err)
+		}
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -82,19 +87,27 @@ func (s *Store) prepare() error {
 	if info.Mode().Perm()&0o007 != 0 {
 		return fmt.Errorf("storage root is open to every user (mode %04o); run chmod o-rwx on it", info.Mode().Perm())
 	}
-	mode := info.Mode().Perm() & 0o770
-	if s.tmp, err = ensureFolder(s.root, tmpFolder, mode); err != nil {
+	ensure := func(parent *os.Root, name string) (*os.Root, error) {
+		if s.opts.Existing {
+			return openFolder(parent, name)
+		}
+		return ensureFolder(parent, name, info.Mode().Perm()&0o770)
+	}
+	if s.tmp, err = ensure(s.root, tmpFolder); err != nil {
 		return err
 	}
-	if s.objects, err = ensureFolder(s.root, objectsFolder, mode); err != nil {
+	if s.objects, err = ensure(s.root, objectsFolder); err != nil {
 		return err
 	}
 	for i := range 256 {
-		shard, err := ensureFolder(s.objects, shardName(byte(i)), mode)
+		shard, err := ensure(s.objects, shardName(byte(i)))
 		if err != nil {
 			return err
 		}
 		_ = shard.Close()
+	}
+	if s.opts.Existing {
+		return nil
 	}
 	// The layout must survive a power cut as the objects in it do.
 	for _, folder := range []*os.Root{s.objects, s.root} {
