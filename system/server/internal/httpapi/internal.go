@@ -66,11 +66,13 @@ func identified(p InternalParts, next http.Handler) http.Handler {
 			p.Errors.Error(w, r, notAllowed("the certificate names neither a worker nor an ingest"))
 			return
 		}
+		ctx := logging.With(r.Context(), slog.String("peer", string(kind)+"/"+id))
+		notePeer(ctx, string(kind)+"/"+id)
+		r = r.WithContext(ctx)
 		if belongs(r.URL.Path, ingestRoutes) && kind != pki.Ingest || belongs(r.URL.Path, workerRoutes) && kind != pki.Worker {
 			p.Errors.Error(w, r, wire.NotFound())
 			return
 		}
-		ctx := r.Context()
 		if kind == pki.Worker {
 			allowed, err := p.Allowed(ctx, id)
 			if err != nil { // no answer is not a yes
@@ -83,7 +85,6 @@ func identified(p InternalParts, next http.Handler) http.Handler {
 			}
 			ctx = worker.WithWorkerID(ctx, id)
 		}
-		ctx = logging.With(ctx, slog.String("peer", string(kind)+"/"+id))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -59,7 +59,9 @@ func accessLog(log *slog.Logger, observe Observe, next http.Handler) http.Handle
 		began := time.Now()
 		seen := &statusWriter{ResponseWriter: w}
 		routes := chi.NewRouteContext()
-		r = r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, routes))
+		peer := new(string)
+		ctx := context.WithValue(r.Context(), chi.RouteCtxKey, routes)
+		r = r.WithContext(context.WithValue(ctx, peerKey{}, peer))
 		defer func() {
 			took := time.Since(began)
 			route := routes.RoutePattern()
@@ -74,6 +76,9 @@ func accessLog(log *slog.Logger, observe Observe, next http.Handler) http.Handle
 				"method", method, "route", route, "status", seen.status, "bytes_out", seen.bytes,
 				"duration_ms", took.Milliseconds(), "client", AddressFrom(r.Context()).String(), "protocol", r.Proto,
 			}
+			if *peer != "" {
+				attrs = append(attrs, "peer", *peer)
+			}
 			if id := routes.URLParam("id"); wire.ValidUUID(id) {
 				attrs = append(attrs, "job_id", id)
 			}
@@ -84,6 +89,15 @@ func accessLog(log *slog.Logger, observe Observe, next http.Handler) http.Handle
 		}()
 		next.ServeHTTP(seen, r)
 	})
+}
+
+type peerKey struct{}
+
+// notePeer tells the access log who the certificate names.
+func notePeer(ctx context.Context, name string) {
+	if peer, ok := ctx.Value(peerKey{}).(*string); ok {
+		*peer = name
+	}
 }
 
 var knownMethods = map[string]bool{

@@ -55,11 +55,11 @@ func ParseDigest(text string) (sum [sha256.Size]byte, err error) {
 	if len(text) != len(digestPrefix)+44+len(digestSuffix) || !strings.HasPrefix(text, digestPrefix) || !strings.HasSuffix(text, digestSuffix) {
 		return sum, bad
 	}
-	n, err := base64.StdEncoding.Strict().Decode(sum[:], []byte(text[len(digestPrefix):len(text)-1]))
-	if err != nil || n != len(sum) {
+	decoded, err := base64.StdEncoding.Strict().DecodeString(text[len(digestPrefix) : len(text)-1])
+	if err != nil || len(decoded) != len(sum) {
 		return sum, bad
 	}
-	return sum, nil
+	return [sha256.Size]byte(decoded), nil
 }
 
 // FormatDigest is the inverse of ParseDigest.

@@ -23,10 +23,13 @@ func Transient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return true // whatever the reason: no statement was judged
+	}
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {
-		var connect *pgconn.ConnectError
-		return errors.As(err, &connect) || pgconn.Timeout(err) || pgconn.SafeToRetry(err) || isClosed(err)
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || isClosed(err)
 	}
 	return transient[answer.Code] || len(answer.Code) >= 2 && transient[answer.Code[:2]]
 }
