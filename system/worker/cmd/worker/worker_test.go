@@ -95,7 +95,10 @@ func (s *oneJob) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.given = true
 		s.mu.Unlock()
 		if given {
-			<-r.Context().Done()
+			if r.URL.Query().Get("wait") != "0s" {
+				<-r.Context().Done()
+			}
+			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(protocol.Assignment{
@@ -269,7 +272,7 @@ func TestCommandLine(t *testing.T) {
 		"help":             {[]string{"--help"}, exitOK, "glovebox-worker serve --config"},
 		"version":          {[]string{"version"}, exitOK, "glovebox-worker "},
 		"unknown flag":     {[]string{"serve", "--loud"}, exitUsage, "unknown flag"},
-		"unknown command":  {[]string{"dance"}, exitFailed, "unknown command"},
+		"unknown command":  {[]string{"dance"}, exitUsage, "unknown command"},
 		"no configuration": {[]string{"serve"}, exitFailed, "server.url"},
 		"no such file":     {[]string{"serve", "--config", "/nowhere"}, exitFailed, "/nowhere"},
 	}

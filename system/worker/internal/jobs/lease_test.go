@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,10 +17,10 @@ func TestLostLeaseEndsTheRun(t *testing.T) {
 	t.Parallel()
 	evidence.Proves(t, "JOB-08")
 	for name, lie := range map[string]func(s *server, w http.ResponseWriter, r *http.Request){
-		"409 in mid-run":     func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 409, protocol.CodeLeaseLost) },
-		"409 without a form": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(409) },
-		"no longer allowed":  func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 403, protocol.CodeWorkerNotAllowed) },
-		"500 for a lease":    func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "internal") },
+		"told: 409 in mid-run":     func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 409, protocol.CodeLeaseLost) },
+		"told: 409 without a form": func(_ *server, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(409) },
+		"told: no longer allowed":  func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 403, protocol.CodeWorkerNotAllowed) },
+		"500 for a lease":          func(_ *server, w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "internal") },
 		"stalled for a lease": func(s *server, _ http.ResponseWriter, r *http.Request) {
 			s.stall(r)
 		},
@@ -40,7 +41,11 @@ func TestLostLeaseEndsTheRun(t *testing.T) {
 				lie(s, w, r)
 				return true
 			})
-			j := s.add("x", nil)
+			j := s.add("x", func(a *protocol.Assignment) {
+				if strings.HasPrefix(name, "told: ") {
+					a.LeaseSeconds = 300 // the word must do it, not the clock
+				}
+			})
 			started, cause := make(chan string, 1), make(chan error, 1)
 			w := start(t, s, runner{work: untilTold(started, cause)}, 1, time.Minute)
 			receive(t, started)

@@ -135,22 +135,22 @@ func TestHostileAnswersToAClaim(t *testing.T) {
 	t.Parallel()
 	good := protocol.Assignment{ID: "0b0b081d-fa52-4c40-8375-123456789abc", Attempt: 1, FencingToken: 1, LeaseSeconds: 3, HeartbeatSeconds: 1,
 		InputSHA256: strings.Repeat("0", 64), TimeoutSeconds: 1, MaxResultBytes: 1}
-	with := func(change func(*protocol.Assignment)) func(http.ResponseWriter) {
+	with := func(change func(*protocol.Assignment)) func(*server, http.ResponseWriter) {
 		a := good
 		change(&a)
-		return func(w http.ResponseWriter) { answer(w, 200, a) }
+		return func(_ *server, w http.ResponseWriter) { answer(w, 200, a) }
 	}
-	rows := map[string]func(http.ResponseWriter){
-		"empty at once":         func(w http.ResponseWriter) { w.WriteHeader(204) },
-		"not allowed":           func(w http.ResponseWriter) { refuse(w, 403, protocol.CodeWorkerNotAllowed) },
-		"the id is over":        func(w http.ResponseWriter) { refuse(w, 409, protocol.CodeLeaseLost) },
-		"internal error":        func(w http.ResponseWriter) { refuse(w, 500, "internal") },
-		"bad request":           func(w http.ResponseWriter) { refuse(w, 400, "invalid_request") },
-		"redirect":              func(w http.ResponseWriter) { w.Header().Set("Location", "/elsewhere"); w.WriteHeader(307) },
-		"no JSON":               func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
-		"endless error":         func(w http.ResponseWriter) { w.WriteHeader(500); flood(w) },
-		"endless answer":        func(w http.ResponseWriter) { flood(w) },
-		"cut":                   func(w http.ResponseWriter) { cut(w) },
+	rows := map[string]func(*server, http.ResponseWriter){
+		"empty at once":         func(_ *server, w http.ResponseWriter) { w.WriteHeader(204) },
+		"not allowed":           func(_ *server, w http.ResponseWriter) { refuse(w, 403, protocol.CodeWorkerNotAllowed) },
+		"the id is over":        func(_ *server, w http.ResponseWriter) { refuse(w, 409, protocol.CodeLeaseLost) },
+		"internal error":        func(_ *server, w http.ResponseWriter) { refuse(w, 500, "internal") },
+		"bad request":           func(_ *server, w http.ResponseWriter) { refuse(w, 400, "invalid_request") },
+		"redirect":              func(_ *server, w http.ResponseWriter) { w.Header().Set("Location", "/elsewhere"); w.WriteHeader(307) },
+		"no JSON":               func(_ *server, w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
+		"endless error":         func(s *server, w http.ResponseWriter) { w.WriteHeader(500); s.flood(w) },
+		"endless answer":        func(s *server, w http.ResponseWriter) { s.flood(w) },
+		"cut":                   func(_ *server, w http.ResponseWriter) { cut(w) },
 		"id with a path":        with(func(a *protocol.Assignment) { a.ID = "../../claim" }),
 		"id in upper case":      with(func(a *protocol.Assignment) { a.ID = strings.ToUpper(a.ID) }),
 		"no fencing token":      with(func(a *protocol.Assignment) { a.FencingToken = 0 }),
@@ -169,7 +169,7 @@ func TestHostileAnswersToAClaim(t *testing.T) {
 				if verb != "claim" || n > 6 {
 					return false
 				}
-				lie(w)
+				lie(s, w)
 				return true
 			})
 			j := s.add("x", nil)
@@ -186,15 +186,6 @@ func TestHostileAnswersToAClaim(t *testing.T) {
 	}
 }
 
-func flood(w http.ResponseWriter) {
-	block := []byte(strings.Repeat("x", 64<<10))
-	for {
-		if _, err := w.Write(block); err != nil {
-			return
-		}
-	}
-}
-
 // The answer to a claim is lost: the same request id is sent again and gets the
 // same assignment; no second job is taken.
 func TestLostAnswerToAClaim(t *testing.T) {
@@ -205,7 +196,7 @@ func TestLostAnswerToAClaim(t *testing.T) {
 		return verb == "claim" && n <= 2 && s.loseAnswer(verb, w, r)
 	})
 	beaten := make(chan struct{})
-	j := s.add("x", func(a *protocol.Assignment) { a.HeartbeatSeconds, a.LeaseSeconds = 20, 30 })
+	j := s.add("x", func(a *protocol.Assignment) { a.HeartbeatSeconds, a.LeaseSeconds = 200, 300 })
 	r := runner{work: func(ctx context.Context, a protocol.Assignment, x jobs.Exchange) jobs.Outcome {
 		// The lease may be old by now: a heartbeat must go out long before the interval.
 		s.until("a heartbeat at once", func() bool { return s.counts["heartbeat"] > 0 })

@@ -148,6 +148,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.honest(verb, w, r)
 		})
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.problem("a request for " + r.Method + " " + r.URL.Path)
+		http.NotFound(w, r)
+	})
 	mux.ServeHTTP(w, r)
 }
 
@@ -330,6 +334,22 @@ func (s *server) stall(r *http.Request) {
 	select {
 	case <-r.Context().Done():
 	case <-s.over: // the context outlives a client whose body was not read
+	}
+}
+
+// floodBytes is more than any buffer on the way, and more than a client takes.
+const floodBytes = 32 << 20
+
+// flood answers with one JSON text that does not end.
+func (s *server) flood(w http.ResponseWriter) {
+	_, err := io.WriteString(w, `{"error":{"code":"internal","message":"`)
+	block := bytes.Repeat([]byte("x"), 64<<10)
+	for sent := 0; err == nil; sent += len(block) {
+		if sent > floodBytes {
+			s.problem("an endless answer was read to the end")
+			return
+		}
+		_, err = w.Write(block)
 	}
 }
 

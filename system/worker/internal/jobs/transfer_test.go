@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,25 +20,28 @@ func TestInputThatIsNotTheOneAssigned(t *testing.T) {
 	t.Parallel()
 	evidence.Proves(t, "JOB-12")
 	const input = "the input as assigned"
-	rows := map[string]func(w http.ResponseWriter){
-		"other bytes": func(w http.ResponseWriter) { _, _ = w.Write([]byte(strings.ToUpper(input))) },
-		"fewer announced": func(w http.ResponseWriter) {
+	rows := map[string]struct {
+		lie  func(s *server, w http.ResponseWriter)
+		says string
+	}{
+		"other bytes": {func(_ *server, w http.ResponseWriter) { _, _ = w.Write([]byte(strings.ToUpper(input))) }, "SHA-256 differs"},
+		"fewer announced": {func(_ *server, w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "3")
 			_, _ = w.Write([]byte("the"))
-		},
-		"more announced": func(w http.ResponseWriter) { _, _ = w.Write([]byte(input + "!")) },
-		"fewer, chunked": func(w http.ResponseWriter) { chunk(w, input[:5]) },
-		"more, chunked":  func(w http.ResponseWriter) { chunk(w, input, "!") },
-		"endless":        func(w http.ResponseWriter) { chunk(w, input); flood(w) },
-		"nothing":        func(w http.ResponseWriter) { w.WriteHeader(200) },
+		}, "announces 3 bytes"},
+		"more announced": {func(_ *server, w http.ResponseWriter) { _, _ = w.Write([]byte(input + "!")) }, "announces 22 bytes"},
+		"fewer, chunked": {func(_ *server, w http.ResponseWriter) { chunk(w, input[:5]) }, "5 bytes came"},
+		"more, chunked":  {func(_ *server, w http.ResponseWriter) { chunk(w, input, "!") }, "more than the assigned"},
+		"endless":        {func(s *server, w http.ResponseWriter) { chunk(w, input); s.flood(w) }, "more than the assigned"},
+		"nothing":        {func(_ *server, w http.ResponseWriter) { w.WriteHeader(200) }, "announces 0 bytes"},
 	}
-	for name, lie := range rows {
+	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
 			s.setHook(func(verb string, _ int, w http.ResponseWriter, _ *http.Request) bool {
 				if verb == "input" {
-					lie(w)
+					row.lie(s, w)
 				}
 				return verb == "input"
 			})
@@ -52,8 +56,8 @@ func TestInputThatIsNotTheOneAssigned(t *testing.T) {
 				}
 				return jobs.Failed(failure.SandboxFailure, "no input", err)
 			}}, 1, 0)
-			if err := receive(t, seen); !errors.Is(err, jobs.ErrInputMismatch) {
-				t.Errorf("got %v", err)
+			if err := receive(t, seen); !errors.Is(err, jobs.ErrInputMismatch) || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("got %v, want %q", err, row.says)
 			}
 			s.until("the failure reported", func() bool { return j.status == "failed" })
 			if j.report.Code != failure.SandboxFailure || !j.report.Retryable || s.count("input") != 1 {
@@ -115,6 +119,37 @@ func TestInputThatIsCutOrStalled(t *testing.T) {
 				t.Errorf("%d transfers, %d bytes", s.count("input"), len(j.result))
 			}
 		})
+	}
+}
+
+// givenUp is a transport whose body ends in order once its request was given up,
+// as a body does whose server answers the goodbye before the connection is gone.
+type givenUp struct{}
+
+func (givenUp) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(untilDone{req.Context()}), Request: req}, nil
+}
+
+type untilDone struct{ ctx context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.ctx.Done()
+	return 0, io.EOF
+}
+
+func TestInputThatWasGivenUpIsNoMismatch(t *testing.T) {
+	t.Parallel()
+	timing := fast
+	timing.Stall = 10 * time.Millisecond
+	client, err := jobs.NewClient("https://box.example", givenUp{}, timing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{0, 5} {
+		err := client.Input(context.Background(), protocol.Assignment{InputSize: size}, &memory{})
+		if !errors.Is(err, jobs.ErrUnreachable) || errors.Is(err, jobs.ErrInputMismatch) {
+			t.Errorf("size %d: got %v", size, err)
+		}
 	}
 }
 
