@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -58,10 +59,10 @@ func (e *Bare) SetFailures(prepare, remove error) {
 
 // waitScript enters the cgroups, waits for the gate and becomes the core; the
 // process stays the same throughout.
-const waitScript = `ids=$1; root=$2; core=$3; shift 3
-for dir in "$@"; do echo $$ > "$dir/cgroup.procs" || exit 125; done
+const waitScript = `ids=$1 root=$2 n=$3; shift 3
+while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; n=$((n-1)); done
 read -r go
-exec chroot --groups= --userspec="$ids" "$root" "$core"`
+exec chroot --groups= --userspec="$ids" "$root" "$@"`
 
 // Prepare implements container.Engine.
 func (e *Bare) Prepare(_ context.Context, spec container.Spec) (int, error) {
@@ -86,7 +87,8 @@ func (e *Bare) Prepare(_ context.Context, spec container.Spec) (int, error) {
 		return 0, err
 	}
 	ids := fmt.Sprintf("%d:%d", spec.IDMap.Host+spec.UID, spec.IDMap.Host+spec.GID)
-	b.cmd = exec.Command("sh", append([]string{"-c", waitScript, "bare", ids, spec.Rootfs, spec.Command[0]}, dirs...)...)
+	args := []string{"-c", waitScript, "bare", ids, spec.Rootfs, strconv.Itoa(len(dirs))}
+	b.cmd = exec.Command("sh", append(append(args, dirs...), spec.Command...)...)
 	b.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	if b.gate, err = b.cmd.StdinPipe(); err != nil {
 		return 0, err
@@ -97,14 +99,17 @@ func (e *Bare) Prepare(_ context.Context, spec container.Spec) (int, error) {
 	go b.wait()
 	pid := b.cmd.Process.Pid
 	for _, r := range spec.Rlimits {
-		if r.Name == "fsize" {
-			if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: r.Value, Max: r.Value}, nil); err != nil {
+		if which, ok := bareLimits[r.Name]; ok {
+			if err := unix.Prlimit(pid, which, &unix.Rlimit{Cur: r.Value, Max: r.Value}, nil); err != nil {
 				return 0, err
 			}
 		}
 	}
 	return pid, awaitInside(e.tree.Group("/", spec.CgroupParent), pid, b.done)
 }
+
+// bareLimits are the limits that Bare sets: those a core meets by itself.
+var bareLimits = map[string]int{"fsize": unix.RLIMIT_FSIZE, "as": unix.RLIMIT_AS}
 
 // awaitInside returns once the script has entered its cgroups.
 func awaitInside(g *cgroup.Group, pid int, done <-chan struct{}) error {
@@ -151,7 +156,11 @@ func (e *Bare) Start(_ context.Context, name string) error {
 	if _, err := io.WriteString(b.gate, "go\n"); err != nil {
 		return err
 	}
-	return b.gate.Close()
+	// Where the core ends at once, its waiter has closed the gate already.
+	if err := b.gate.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // ExitCode implements container.Engine.
