@@ -18,6 +18,10 @@ import (
 // takes it for one that did not wait, and waits itself.
 const quickEmpty = time.Second
 
+// readyMost is the longest pause between two looks at the sandbox: they cost a
+// message on this host, and a launcher that starts is soon ready.
+const readyMost = 2 * time.Second
+
 // Loop claims and carries out jobs in a fixed number of slots.
 type Loop struct {
 	client   *Client
@@ -74,6 +78,7 @@ func (l *Loop) Run(ctx context.Context) error {
 func (l *Loop) slot(ctx, stop context.Context) {
 	var requestID string
 	pause := newWait(l.client.timing.First, l.client.timing.Most)
+	look := newWait(l.client.timing.First, min(readyMost, l.client.timing.Most))
 	for ctx.Err() == nil {
 		repeated := requestID != ""
 		if !repeated {
@@ -81,9 +86,10 @@ func (l *Loop) slot(ctx, stop context.Context) {
 				if ctx.Err() == nil {
 					l.sandbox.bad(ctx, err.Error(), err)
 				}
-				pause.pause(ctx, 0)
+				look.pause(ctx, 0)
 				continue
 			}
+			look.reset()
 			l.sandbox.good(ctx)
 			requestID = uuid.NewString()
 		}

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -108,14 +109,10 @@ func TestServerAwayForAWhile(t *testing.T) {
 	w := startTimed(t, s, runner{}, 2, 0, timing)
 	s.until("claims wait", func() bool { return s.counts["claim"] == 2 })
 	s.close()
-	begun := time.Now()
-	for w.log.count("server is not available") == 0 {
-		if time.Since(begun) > 20*time.Second {
-			t.Fatal("the loop does not notice")
-		}
-		<-time.After(time.Millisecond)
+	// Two slots make 8 tries: one of them 4, with waits of at least 25, 50 and 100 ms between.
+	if took := refuseTries(t, strings.TrimPrefix(s.url, "https://"), 8); took < 150*time.Millisecond {
+		t.Errorf("8 tries within %s: a busy loop", took)
 	}
-	<-time.After(600 * time.Millisecond) // the absence itself
 	s.listen()
 	j := s.add("x", nil)
 	s.until("the job completed", func() bool { return j.status == "completed" })
@@ -127,6 +124,32 @@ func TestServerAwayForAWhile(t *testing.T) {
 	if n := w.log.count("server is available"); n != 1 {
 		t.Errorf("%d log lines for the return", n)
 	}
+}
+
+// refuseTries stands at address in a server's place, closes each connection, and
+// returns how long the first n took.
+func refuseTries(t *testing.T, address string, n int) time.Duration {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var first time.Time
+	for i := range n {
+		if err := listener.(*net.TCPListener).SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatalf("after %d tries: %v", i, err)
+		}
+		conn.Close()
+		if i == 0 {
+			first = time.Now()
+		}
+	}
+	return time.Since(first)
 }
 
 // What a server may answer instead of a job: none makes a busy loop, none is
