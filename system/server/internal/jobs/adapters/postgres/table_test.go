@@ -198,3 +198,54 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 		t.Errorf("once it is back: %v", err)
 	}
 }
+
+// TestAClaimPassesAJobThatSomebodyHolds: the next free job is given at once.
+func TestAClaimPassesAJobThatSomebodyHolds(t *testing.T) {
+	evidence.Proves(t, "JOB-02")
+	t.Parallel()
+	b := setup(t)
+	user := b.user(t)
+	first, second := b.job(t, user), b.job(t, user)
+	tx, err := b.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM app.jobs WHERE id = $1 FOR UPDATE", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	record, ok, err := b.store.Claim(t.Context(), jobs.Claim{WorkerID: "w", RequestID: uuid.NewString(), Lease: time.Minute})
+	if err != nil || !ok || record.Job.ID != second.ID {
+		t.Errorf("while the first job is held, a claim gives %q, %v, %v; want the second", record.Job.ID, ok, err)
+	}
+}
+
+// TestAJudgementOfAnEarlierStateIsMadeAgain changes the job while it is judged,
+// in such a way that only its token tells.
+func TestAJudgementOfAnEarlierStateIsMadeAgain(t *testing.T) {
+	evidence.Proves(t, "ARC-04")
+	t.Parallel()
+	b := setup(t)
+	job := b.job(t, b.user(t))
+	turns := 0
+	_, err := b.store.Transition(t.Context(), jobs.Change{JobID: job.ID, Decide: func(j domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
+		if turns++; turns == 1 {
+			record, ok, err := b.store.Claim(t.Context(), jobs.Claim{WorkerID: "w", RequestID: uuid.NewString(), Lease: time.Minute})
+			if err != nil || !ok {
+				t.Fatalf("claim: %v", err)
+			}
+			b.leaseOver(t, job.ID)
+			if n, err := jobs.New(jobs.Parts{Store: b.store, Queue: b.store}, jobs.Settings{}).Expire(t.Context()); n != 1 || err != nil {
+				t.Fatalf("expire %s: %d, %v", record.Job.ID, n, err)
+			}
+		}
+		next, event, err := j.Reject("rejected_too_large", now)
+		return next, &event, err
+	}})
+	if err != nil || turns != 2 {
+		t.Fatalf("judged %d times, %v; want twice", turns, err)
+	}
+	if history := b.history(t, job.ID); len(history) != 4 || history[3].FencingToken != 1 {
+		t.Errorf("the history is %+v", history)
+	}
+}
