@@ -64,9 +64,9 @@ func coreProcesses() []string {
 	return pids
 }
 
-// slotFolders lists what lies in the launchers' slot roots.
+// slotFolders lists the attempts that lie in the launchers' slot roots.
 func slotFolders(state string) []string {
-	found, _ := filepath.Glob(filepath.Join(state, "slots-*", "*", "*"))
+	found, _ := filepath.Glob(filepath.Join(state, "slots-*", "a-*"))
 	return found
 }
 
