@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,6 +34,8 @@ pub(crate) struct Jobs {
     pub(crate) lie: Lie,
     /// Uploads are held until this many are in flight at once.
     pub(crate) together: usize,
+    /// And each for this long: room in which one too many would show.
+    pub(crate) hold: Duration,
     pub(crate) in_flight: usize,
     pub(crate) most_in_flight: usize,
     keys: HashMap<String, (String, String)>,
@@ -47,6 +50,7 @@ impl Default for Jobs {
             error_detail: None,
             lie: Lie::default(),
             together: 0,
+            hold: Duration::ZERO,
             in_flight: 0,
             most_in_flight: 0,
             keys: HashMap::new(),
@@ -204,15 +208,16 @@ pub(crate) async fn submit(
     let kind = header("content-type").unwrap();
     let boundary = kind.split_once("boundary=").unwrap().1.to_owned();
 
-    let together = shared.jobs(|jobs| {
+    let (together, hold) = shared.jobs(|jobs| {
         jobs.in_flight += 1;
         jobs.most_in_flight = jobs.most_in_flight.max(jobs.in_flight);
-        jobs.together
+        (jobs.together, jobs.hold)
     });
     let outcome = receive(request.into_body(), length, &boundary, note).await;
     while together > 0 && shared.jobs(|jobs| jobs.most_in_flight < together) {
         tokio::task::yield_now().await;
     }
+    tokio::time::sleep(hold).await;
     shared.jobs(|jobs| jobs.in_flight -= 1);
     let (kept, size, sha256) = outcome?;
     if field(&sha256) != digest {

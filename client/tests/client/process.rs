@@ -21,7 +21,10 @@ fn several_files_run_together_up_to_the_bound() {
     for name in &names {
         bench.write(name, format!("return {name}"));
     }
-    bench.fake.jobs(|jobs| jobs.together = 3); // holds uploads until three are there
+    bench.fake.jobs(|jobs| {
+        jobs.together = 3;
+        jobs.hold = std::time::Duration::from_millis(200);
+    });
     let mut args = vec!["process", "--jobs", "3", "--output-dir", "out", "--json"];
     args.extend(names.iter().map(String::as_str));
     let ran = bench.run(&args).code(0);
