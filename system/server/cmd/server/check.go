@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -95,13 +98,18 @@ func certificate(files tlsconf.Files) error {
 	if files.Cert == "" || files.Key == "" {
 		return errors.New("its files are not named")
 	}
-	_, err := tlsconf.Open(files, nil)
+	_, err := tlsconf.Open(files, slog.New(slog.DiscardHandler))
 	return err
 }
 
 func checkStorage(ctx context.Context, c *config.Config) error {
 	if c.Storage.Root == "" {
 		return errors.New("storage.root is not set")
+	}
+	// Opening a store makes what is missing of it, as whoever runs this command:
+	// the folder would belong to root, and the server could not use it.
+	if _, err := os.Stat(filepath.Join(c.Storage.Root, "objects")); err != nil {
+		return fmt.Errorf("storage.root is not a store yet, or cannot be entered; glovebox-server serve makes it: %w", err)
 	}
 	storage, err := fs.New(c.Storage.Root, fs.Options{MinFree: c.Limits.MinFreeBytes.Int64()})
 	if err != nil {

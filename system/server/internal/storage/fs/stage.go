@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/system/server/internal/jobs"
+	"glovebox/system/server/internal/jobs/crashpoint"
 )
 
 // staged is a body that has arrived whole in tmp/.
@@ -82,9 +83,11 @@ func (st *staged) Commit(ctx context.Context, key string) error {
 	if err := st.file.Sync(); err != nil {
 		return storageError("sync a body", err)
 	}
+	crashpoint.Reached(crashpoint.StoreSynced)
 	if err := st.moveInto(folder, name); err != nil {
 		return err
 	}
+	crashpoint.Reached(crashpoint.StoreRenamed)
 	// From here the name in tmp/ is gone, and closing lets the lock go.
 	err = st.file.Close()
 	st.file = nil
