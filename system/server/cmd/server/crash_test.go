@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,37 +22,49 @@ import (
 	"glovebox/threat-model/evidence"
 )
 
-// crashingBinary builds the server once with its crash points in it.
-var crashingBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gb-crash-")
-	if err != nil {
-		return "", err
+// site is an installation whose processes run a server with crash points in it.
+type site struct {
+	*installation
+	binary string
+	token  string // of a user; it outlives the processes
+}
+
+// TestTheServerMayDieAnywhere kills the real binary with SIGKILL at every named
+// point and looks at the database and the disk from outside.
+func TestTheServerMayDieAnywhere(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "glovebox-server")
+	if out, err := exec.Command("go", "build", "-tags", "crashpoints", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build the server with its crash points: %v: %s", err, out)
 	}
-	path := filepath.Join(dir, "glovebox-server")
-	out, err := exec.Command("go", "build", "-tags", "crashpoints", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
+	for name, run := range map[string]func(*testing.T, *site){
+		"in a submission, which is sent again under its key": deathInSubmission,
+		"in a result, which is sent again under its token":   deathInResult,
+		"in a sweep, which goes on":                          deathInSweep,
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := &site{installation: install(t), binary: binary}
+			first := in.start(nil)
+			in.token = first.user("alice").token
+			in.allow("w-1")
+			first.stop()
+			run(t, in)
+		})
 	}
-	return path, nil
-})
+}
 
 // process is a server of an installation as a process of its own.
 type process struct {
-	*installation
+	*site
 	cmd              *exec.Cmd
 	public, internal string
 }
 
 // command prepares one run of the binary on the installation, which dies at point.
-func (in *installation) command(point crashpoint.Point, skip string, args ...string) *exec.Cmd {
+func (in *site) command(point crashpoint.Point, skip string, args ...string) *exec.Cmd {
 	in.t.Helper()
-	binary, err := crashingBinary()
-	if err != nil {
-		in.t.Fatal(err)
-	}
 	publicCert, publicKey := in.pki.PublicServer()
 	internalCert, internalKey := in.pki.InternalServer()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(in.binary, args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "GLOVEBOX_CRASH_AT=" + string(point), "GLOVEBOX_CRASH_SKIP=" + skip,
 		"GLOVEBOX_LISTEN_PUBLIC=127.0.0.1:0", "GLOVEBOX_LISTEN_INTERNAL=127.0.0.1:0", "GLOVEBOX_METRICS_LISTEN=127.0.0.1:0",
@@ -69,9 +80,9 @@ func (in *installation) command(point crashpoint.Point, skip string, args ...str
 }
 
 // spawn starts a serving process and waits until it serves.
-func (in *installation) spawn(point crashpoint.Point, skip string) *process {
+func (in *site) spawn(point crashpoint.Point, skip string) *process {
 	in.t.Helper()
-	p := &process{installation: in, cmd: in.command(point, skip, "serve")}
+	p := &process{site: in, cmd: in.command(point, skip, "serve")}
 	log, err := p.cmd.StderrPipe()
 	if err != nil {
 		in.t.Fatal(err)
@@ -95,7 +106,7 @@ func (in *installation) spawn(point crashpoint.Point, skip string) *process {
 }
 
 // died waits for the process and requires that it was killed, not that it failed.
-func (in *installation) died(cmd *exec.Cmd) {
+func (in *site) died(cmd *exec.Cmd) {
 	in.t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -115,20 +126,20 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-func (p *process) caller(client *http.Client, address, token string) *caller {
+func (p *process) at(client *http.Client, address, token string) *caller {
 	return &caller{t: p.t, base: func(path string) string { return "https://" + address + path }, http: client, token: token}
 }
 
 // people are the same user and worker, whichever process serves them.
-func (p *process) people(token string) (user, worker *caller) {
-	user = p.caller(p.client(p.tlsPublic(), false), p.public, token)
-	worker = p.caller(p.client(p.tlsWorker(p.pki.Worker("w-1")), false), p.internal, "")
+func (p *process) people() (user, worker *caller) {
+	user = p.at(p.client(p.tlsPublic(), false), p.public, p.token)
+	worker = p.at(p.client(p.tlsWorker(p.pki.Worker("w-1")), false), p.internal, "")
 	return user, worker
 }
 
 // timePasses makes everything look as old as it will be: dead uploads stale, files
 // beyond the sweeper's ages.
-func (in *installation) timePasses() {
+func (in *site) timePasses() {
 	in.t.Helper()
 	if _, err := in.admin.Exec(in.t.Context(), "UPDATE app.uploads_in_flight SET heartbeat_at = heartbeat_at - interval '1 hour'"); err != nil {
 		in.t.Fatal(err)
@@ -145,30 +156,17 @@ func (in *installation) timePasses() {
 }
 
 // sweepOnce runs one whole round of the sweeper.
-func (in *installation) sweepOnce() {
+func (in *site) sweepOnce() {
 	in.t.Helper()
 	if out, err := in.command("", "", "sweep", "--once").CombinedOutput(); err != nil {
 		in.t.Fatalf("sweep: %v: %s", err, out)
 	}
 }
 
-// crashSite is an installation with a user's token that outlives the processes.
-func crashSite(t *testing.T) (in *installation, token string) {
-	t.Helper()
-	in = install(t)
-	first := in.start(nil)
-	token = first.user("alice").token
-	in.allow("w-1")
-	first.stop()
-	return in, token
-}
-
-// TestASubmissionSurvivesTheServersDeathAtEveryPoint kills the server with
-// SIGKILL in the middle of a submission, and lets the client do what ours does:
-// send it again under the same key.
-func TestASubmissionSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
+// deathInSubmission lets the client do what ours does after its server died: send
+// the file again under the same key.
+func deathInSubmission(t *testing.T, in *site) {
 	evidence.Proves(t, "UPL-08", "API-04", "STO-03")
-	in, token := crashSite(t)
 	points := []crashpoint.Point{
 		crashpoint.SubmitBegun, crashpoint.SubmitStaged, crashpoint.StoreSynced, crashpoint.StoreRenamed,
 		crashpoint.SubmitStored, crashpoint.SubmitBeforeCommit, crashpoint.SubmitCommitted,
@@ -176,7 +174,7 @@ func TestASubmissionSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 	for i, point := range points {
 		key := header("Idempotency-Key", "key-"+strings.ReplaceAll(string(point), "/", "-"))
 		dying := in.spawn(point, "0")
-		user, _ := dying.people(token)
+		user, _ := dying.people()
 		body, kind := form("a.lua", []byte("return 1"))
 		if answer, err := user.try("POST", "/api/v1/jobs", body, key, kind); err == nil {
 			t.Fatalf("%s: the server answered %d", point, answer.StatusCode)
@@ -187,7 +185,7 @@ func TestASubmissionSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 		}
 		in.timePasses()
 		living := in.spawn("", "")
-		user, worker := living.people(token)
+		user, worker := living.people()
 		again := user.upload("a.lua", []byte("return 1"), key)
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusCreated}[point == crashpoint.SubmitCommitted]; again.StatusCode != want {
 			t.Errorf("%s: the same request again is %d, want %d: %s", point, again.StatusCode, want, again.body)
@@ -210,11 +208,9 @@ func TestASubmissionSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestAResultSurvivesTheServersDeathAtEveryPoint does the same in the middle of
-// PUT result; the worker sends the same result again, under the same token.
-func TestAResultSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
+// deathInResult lets the worker send the same result again, under the same token.
+func deathInResult(t *testing.T, in *site) {
 	evidence.Proves(t, "STO-02", "STO-03", "JOB-04", "JOB-05")
-	in, token := crashSite(t)
 	for i, c := range []struct {
 		point crashpoint.Point
 		skip  string // storage's points are passed by the submission first
@@ -224,7 +220,7 @@ func TestAResultSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 		{crashpoint.FinishStored, "0"}, {crashpoint.FinishBeforeCommit, "0"}, {crashpoint.FinishCommitted, "0"},
 	} {
 		dying := in.spawn(c.point, c.skip)
-		user, worker := dying.people(token)
+		user, worker := dying.people()
 		j := user.submit([]byte("return 1"))
 		a := worker.claim()
 		if answer, err := worker.try("PUT", attemptPath(protocol.PathResult, a.ID), strings.NewReader("done"), fenced(a.FencingToken), header(protocol.HeaderReprDigest, digestOf([]byte("done")))); err == nil {
@@ -239,7 +235,7 @@ func TestAResultSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 			t.Errorf("%s: the job is not %s", c.point, want)
 		}
 		living := in.spawn("", "")
-		user, worker = living.people(token)
+		user, worker = living.people()
 		worker.finish(a, []byte("done")).want(http.StatusOK)
 		worker.finish(a, []byte("other")).refused(http.StatusConflict, "conflict")
 		if got := user.get("/api/v1/jobs/" + j.ID + "/result").want(http.StatusOK); !bytes.Equal(got.body, []byte("done")) {
@@ -255,13 +251,12 @@ func TestAResultSurvivesTheServersDeathAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestTheSweepersDeathLosesNothing kills it between a mark and the removal, and
-// with an orphan in its hands.
-func TestTheSweepersDeathLosesNothing(t *testing.T) {
+// deathInSweep kills the sweeper between a mark and the removal, and with an
+// orphan in its hands.
+func deathInSweep(t *testing.T, in *site) {
 	evidence.Proves(t, "STO-03", "STO-05")
-	in, token := crashSite(t)
 	server := in.spawn("", "")
-	user, worker := server.people(token)
+	user, worker := server.people()
 	kept := completed(user, worker, []byte("return 1"), []byte("kept"))
 	over := completed(user, worker, []byte("return 2"), []byte("over"))
 	if _, err := in.admin.Exec(t.Context(), "UPDATE app.jobs SET terminal_at = now() - interval '8 days' WHERE id = $1", over.ID); err != nil {
