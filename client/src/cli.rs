@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 const EXAMPLES: &str = "\
 Examples:
-  glovebox login ada                          log in, once a month
-  glovebox process game.lua -o game.obf.lua   send, wait, fetch and check
-  glovebox process src/*.lua --output-dir out four files at a time
-  glovebox submit game.lua                    send only; prints the job's id
-  glovebox wait ID && glovebox fetch ID       later, or from another terminal
+  glovebox login ada                           log in, once a month
+  glovebox process game.lua -o game.obf.lua    send, wait, fetch and check
+  glovebox process src/*.lua --output-dir out  four files at a time
+  glovebox submit game.lua                     send only; prints the job's id
+  glovebox wait ID && glovebox fetch ID        later, or from another terminal
   make -s blob | glovebox process - --name blob.lua -o blob.obf.lua
 
 Exit codes:
@@ -36,17 +36,29 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Address of the server, https only
-    #[arg(long, env = "GLOVEBOX_URL", value_name = "URL", global = true, value_hint = ValueHint::Url)]
+    #[arg(long, env = "GLOVEBOX_URL", hide_env_values = true, value_name = "URL", global = true, value_hint = ValueHint::Url)]
     #[arg(help_heading = "Global options")]
     pub(crate) url: Option<String>,
 
     /// Trust only the certificate authorities in this PEM file
-    #[arg(long, env = "GLOVEBOX_CA_FILE", value_name = "FILE", global = true)]
+    #[arg(
+        long,
+        env = "GLOVEBOX_CA_FILE",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true
+    )]
     #[arg(value_hint = ValueHint::FilePath, help_heading = "Global options")]
     pub(crate) ca_file: Option<PathBuf>,
 
     /// Keep the token in this file, mode 0600 [default: one file per server]
-    #[arg(long, env = "GLOVEBOX_TOKEN_FILE", value_name = "FILE", global = true)]
+    #[arg(
+        long,
+        env = "GLOVEBOX_TOKEN_FILE",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true
+    )]
     #[arg(value_hint = ValueHint::FilePath, help_heading = "Global options")]
     pub(crate) token_file: Option<PathBuf>,
 
