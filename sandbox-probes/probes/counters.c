@@ -27,4 +27,31 @@ static int dev(void) { return other("/dev"); }
 static int dev_null(void) { return other("/dev/null"); }
 static int sys(void) { return other("/sys"); }
 
-CHECKS({"sysinfo", do_sysinfo}, {"fstatfs-dev", dev}, {"fstatfs-dev-null", dev_null}, {"fstatfs-sys", sys})
+/* Tables of the network that count the host's sockets and packets in every namespace. */
+static int sockstat(void)
+{
+	char text[4096], *at;
+	long alloc = 0;
+
+	if (slurp("/proc/self/net/sockstat", text, sizeof text) < 0)
+		return errno;
+	at = strstr(text, "alloc ");
+	if (at)
+		alloc = strtol(at + 6, NULL, 10);
+	say("tcp alloc=%ld", alloc);
+	return alloc ? OPEN : ENODATA;
+}
+static int softnet(void) { return readable("/proc/self/net/softnet_stat"); }
+/* /proc counts all processes of the machine in its own links. */
+static int proc_links(void)
+{
+	struct stat st;
+
+	if (stat("/proc", &st))
+		return errno;
+	say("links=%lu", (unsigned long)st.st_nlink);
+	return st.st_nlink > 10 ? OPEN : ENODATA;
+}
+
+CHECKS({"sysinfo", do_sysinfo}, {"fstatfs-dev", dev}, {"fstatfs-dev-null", dev_null}, {"fstatfs-sys", sys},
+       {"net-sockstat", sockstat}, {"net-softnet", softnet}, {"proc-links", proc_links})

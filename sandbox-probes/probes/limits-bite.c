@@ -50,7 +50,7 @@ static void *wait_at_gate(void *arg)
 static int threads(void)
 {
 	static pthread_t all[1024];
-	long limit = param("pids", 32), n = 0;
+	long limit = param("pids", 16), n = 0;
 	pthread_attr_t small;
 	int err = OPEN;
 

@@ -29,6 +29,9 @@ type Attempt struct {
 	// Watch, if set, is called once the core runs, while it runs. When it returns
 	// the attempt goes on to its end by itself.
 	Watch func(context.Context, Running) error
+	// After, if set, is called when the core is dead and judged, before anything of
+	// the attempt is removed. Its PID is zero.
+	After func(Running) error
 }
 
 // Running is a core at work, seen from outside.
@@ -101,6 +104,11 @@ func (b *Bench) Run(ctx context.Context, a Attempt) (report Report, err error) {
 	if report.Verdict, err = b.run(ctx, a, attempt, spec); err != nil {
 		return report, err
 	}
+	if a.After != nil {
+		if err := a.After(seen(a, attempt, spec)); err != nil {
+			return report, err
+		}
+	}
 	report.Result, err = io.ReadAll(io.LimitReader(attempt.Result(), maxReport))
 	return report, err
 }
@@ -121,10 +129,7 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 		ended <- end{v, err}
 		cancel()
 	}()
-	r := Running{
-		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: UIDBase + uint32(a.Slot)*IDRange,
-		Input: attempt.Input(), Result: attempt.Result(), SlotDir: filepath.Dir(spec.Rootfs),
-	}
+	r := seen(a, attempt, spec)
 	var err error
 	if r.PID, err = b.awaitCore(watching, attempt.Name); err == nil {
 		err = a.Watch(watching, r)
@@ -134,6 +139,13 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 		return e.v, e.err // it never ran: there was nothing to watch
 	}
 	return e.v, errors.Join(err, e.err)
+}
+
+func seen(a Attempt, attempt *slot.Attempt, spec container.Spec) Running {
+	return Running{
+		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: UIDBase + uint32(a.Slot)*IDRange,
+		Input: attempt.Input(), Result: attempt.Result(), SlotDir: filepath.Dir(spec.Rootfs),
+	}
 }
 
 // awaitCore returns the process of the attempt once it runs the core's program.

@@ -1,0 +1,146 @@
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"glovebox/sandbox-probes/catalogue"
+	"glovebox/sandbox-probes/control"
+	"glovebox/system/worker/probe"
+	"glovebox/threat-model/evidence"
+)
+
+// endings lets cores end in every way they can, beside a neighbour that works and
+// must not notice.
+func (s *Suite) endings(ctx context.Context) error {
+	type task struct {
+		ending catalogue.Ending
+		way    catalogue.Way
+	}
+	var tasks []task
+	for _, e := range s.catalogue.Endings {
+		for i, w := range e.Ways {
+			if s.opts.Short && i > 2 {
+				break // the CI size tries three ways a program
+			}
+			tasks = append(tasks, task{e, w})
+		}
+	}
+	if len(tasks) == 0 {
+		return nil
+	}
+	beside, stop := context.WithCancel(ctx)
+	var neighbour sync.WaitGroup
+	neighbour.Go(func() { s.neighbour(beside) })
+	err := parallel(len(tasks), func(slot, i int) error {
+		t := tasks[i]
+		if err := s.ending(ctx, slot, t.ending, t.way); err != nil {
+			return fmt.Errorf("%s/%s: %w", t.ending.Name, t.way.Name, err)
+		}
+		return nil
+	})
+	stop()
+	neighbour.Wait()
+	return err
+}
+
+func (s *Suite) ending(ctx context.Context, slot int, e catalogue.Ending, w catalogue.Way) error {
+	started := time.Now()
+	input := []byte(e.Name + " " + w.Order + "\n")
+	l := limits()
+	if w.Ends == "timeout" {
+		l.Timeout = 1500 * time.Millisecond
+	}
+	report, err := s.bench.Run(ctx, probe.Attempt{Program: s.program, Input: input, Slot: slot, Limits: l})
+	if err != nil {
+		return err
+	}
+	outside, err := endOf(ctx, s.program, input)
+	if err != nil {
+		return err
+	}
+	c := evidence.Case{
+		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: requirements(e.Requirements), Tried: "as the core: " + w.Order,
+		Oracle: "wait status from the kernel by pidfd, memory deaths from the cgroup", Verdict: evidence.Held,
+		Detail: fmt.Sprintf("%s; control %s", report.Outcome(), outside),
+	}
+	switch {
+	case !report.Ended(w.Ends):
+		c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("wanted %s, got %s", w.Ends, report.Outcome())
+	case outside != w.Control:
+		c.Verdict, c.Detail = evidence.Errored, fmt.Sprintf("the control ended with %s, wanted %s", outside, w.Control)
+	}
+	c.DurationMS = time.Since(started).Milliseconds()
+	s.file(c)
+	return nil
+}
+
+// patience is after what time a control counts as running on.
+const patience = time.Second
+
+// endOf runs the program unconfined and says how it ended.
+func endOf(ctx context.Context, program string, input []byte) (string, error) {
+	dir, err := control.Folder(program, input)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := control.Command(waiting, program, dir)
+	err = cmd.Run()
+	if waiting.Err() != nil {
+		return "runs on", nil
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", fmt.Errorf("run the control: %w", err)
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return fmt.Sprintf("signal %d", int(status.Signal())), nil
+	}
+	return fmt.Sprintf("exit %d", status.ExitStatus()), nil
+}
+
+// neighbour runs well-behaved jobs in a slot of its own until ctx ends, and files
+// whether each came out right.
+func (s *Suite) neighbour(ctx context.Context) {
+	const slot = probe.Slots - 1
+	input := []byte("neighbour work=200\n" + string(bytes.Repeat([]byte("what the neighbour works on\n"), 200)))
+	h := fnv.New64a()
+	h.Write(input)
+	want := fmt.Appendf(nil, "%s\nFNV %016x\n", input, h.Sum64())
+	c := evidence.Case{
+		ID: "neighbour/undisturbed", Title: "a job beside hostile ones comes out right", Requirements: []string{"SBX-04", "SBX-15"},
+		Tried: "every ending of the catalogue in two other slots", Oracle: "the neighbour's result, byte by byte", Verdict: evidence.Held,
+	}
+	right := 0
+	for ctx.Err() == nil {
+		report, err := s.bench.Run(context.WithoutCancel(ctx), probe.Attempt{Program: s.program, Input: input, Slot: slot, Limits: limits()})
+		if err != nil {
+			c.Verdict, c.Detail = evidence.Errored, err.Error()
+			break
+		}
+		if !report.Ended("exit 0") || !bytes.Equal(report.Result, want) {
+			c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("job %d ended with %s and %d of %d bytes", right+1, report.Outcome(), len(report.Result), len(want))
+			break
+		}
+		right++
+	}
+	if c.Verdict == evidence.Held {
+		c.Detail = fmt.Sprintf("%d jobs right", right)
+	}
+	if right == 0 && c.Verdict == evidence.Held {
+		c.Verdict, c.Detail = evidence.Errored, "no neighbour ran"
+	}
+	s.file(c)
+}

@@ -1,0 +1,89 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"glovebox/sandbox-probes/catalogue"
+	"glovebox/system/worker/probe"
+	"glovebox/threat-model/evidence"
+)
+
+// watchers are the programs that are run behind each missing wall, beside the
+// posture: those whose checks are stopped by a wall and not by the filter.
+var watchers = []string{"root-write", "input-write", "proc-read", "sys-read", "devices", "proc-others", "net-view", "capabilities", "environment", "limits-bite", "execute"}
+
+// walls takes each setting of the sandbox away, one at a time, and looks who
+// reports it. A setting that nobody misses would be one that nothing proves.
+func (s *Suite) walls(ctx context.Context) error {
+	if !s.wantsStage("walls/") {
+		return nil
+	}
+	whole, err := s.look(ctx, 0, probe.Filter{})
+	if err != nil {
+		return err
+	}
+	known := s.differences(whole)
+	for _, wall := range probe.Walls() {
+		id := "walls/" + wall.ID
+		if !s.wants(id) {
+			continue
+		}
+		started := time.Now()
+		reports, err := s.whoNotices(ctx, wall, known)
+		c := evidence.Case{
+			ID: id, Title: "without it " + wall.What, Requirements: []string{"SBX-07"}, Tried: "the spec less " + wall.Field, Oracle: "posture lines and probes",
+			Verdict: evidence.Held, Detail: strings.Join(reports, "; "), DurationMS: time.Since(started).Milliseconds(),
+		}
+		switch {
+		case err != nil:
+			c.Verdict, c.Detail = evidence.Errored, err.Error()
+		case len(reports) == 0:
+			c.Verdict, c.Detail = evidence.Breached, "nobody reports that it is missing"
+		}
+		s.file(c)
+	}
+	return nil
+}
+
+func (s *Suite) whoNotices(ctx context.Context, wall probe.Wall, known []string) ([]string, error) {
+	v, err := s.look(ctx, 0, probe.Filter{}, wall.ID)
+	if err != nil {
+		return nil, err
+	}
+	var reports []string
+	if v.refusal != "" {
+		return []string{"no core runs: " + v.refusal}, nil
+	}
+	for _, d := range s.differences(v) {
+		if !slices.Contains(known, d) {
+			reports = append(reports, d)
+		}
+	}
+	for _, p := range s.catalogue.Programs {
+		if !slices.Contains(watchers, p.Name) {
+			continue
+		}
+		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c catalogue.Check) bool { return c.By == catalogue.Filter || c.Open != "" })
+		report, err := s.bench.Run(ctx, probe.Attempt{
+			Program: s.program, Input: order(p, p.Checks), Limits: limits(), Filter: probe.Filter{Errno: true}, Without: []string{wall.ID},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		outcomes, complete, err := catalogue.Parse(report.Result)
+		if err != nil || !complete {
+			reports = append(reports, p.Name+" ended with "+report.Outcome())
+			continue
+		}
+		for _, c := range p.Checks {
+			if o := outcomes[c.Name]; !c.Stopped(o) {
+				reports = append(reports, p.Name+"/"+c.Name+" gives "+o.String())
+			}
+		}
+	}
+	return reports, nil
+}
