@@ -33,43 +33,49 @@ type Database struct {
 	server *Server
 }
 
-// New makes a migrated database for the test.
+// New makes a migrated database for the test, on the process's server.
 func New(t testing.TB) *Database {
 	t.Helper()
-	return create(t, true)
+	return processServer(t).New(t)
 }
 
 // NewEmpty makes a database without schema or rights of ours, for tests of the
 // migrations themselves.
 func NewEmpty(t testing.TB) *Database {
 	t.Helper()
-	return create(t, false)
+	return processServer(t).create(t, "template0")
 }
 
-func create(t testing.TB, migrated bool) *Database {
+func processServer(t testing.TB) *Server {
 	t.Helper()
-	ctx := context.Background()
-	server, err := Start(ctx)
+	server, err := Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// New makes a migrated database for the test.
+func (s *Server) New(t testing.TB) *Database {
+	t.Helper()
+	db := s.create(t, s.template)
+	// Rights on the database itself and role settings do not travel with the template.
+	ctx := context.Background()
+	conn := db.connect(t)
+	defer conn.Close(ctx)
+	if err := migrations.Bootstrap(ctx, conn); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func (s *Server) create(t testing.TB, template string) *Database {
+	t.Helper()
 	suffix := make([]byte, 8)
 	_, _ = rand.Read(suffix) // crypto/rand does not fail
-	db := &Database{Name: "t_" + hex.EncodeToString(suffix), server: server}
-	template := "template0"
-	if migrated {
-		template = server.template
-	}
-	server.exec(t, "postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", db.Name, template))
-	t.Cleanup(func() { server.exec(t, "postgres", fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", db.Name)) })
-	if migrated {
-		// Rights on the database itself and role settings do not travel with the template.
-		conn := db.connect(t)
-		defer conn.Close(ctx)
-		if err := migrations.Bootstrap(ctx, conn); err != nil {
-			t.Fatal(err)
-		}
-	}
+	db := &Database{Name: "t_" + hex.EncodeToString(suffix), server: s}
+	s.exec(t, "postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", db.Name, template))
+	t.Cleanup(func() { s.exec(t, "postgres", fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", db.Name)) })
 	return db
 }
 

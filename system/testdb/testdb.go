@@ -36,6 +36,7 @@ type Server struct {
 	admin    secret.Text
 	password secret.Text // of every role of ours
 	template string
+	dir      string // of a private cluster
 	stop     func(context.Context) error
 }
 
@@ -66,7 +67,7 @@ func StartBackend(ctx context.Context, backend string) (*Server, error) {
 		s.Backend = "local"
 		var c *Cluster
 		if c, err = startPrivate(ctx); err == nil {
-			s.admin = c.AdminURL("postgres")
+			s.admin, s.dir = c.AdminURL("postgres"), c.Dir
 		}
 	case backend == "container" || backend == "":
 		s.Backend = "container"
@@ -82,6 +83,12 @@ func StartBackend(ctx context.Context, backend string) (*Server, error) {
 	s.password = secret.New(hex.EncodeToString(sum[:16]))
 	return s, s.prepare(ctx)
 }
+
+// Dir is a private cluster's folder, else empty.
+func (s *Server) Dir() string { return s.dir }
+
+// AdminURL is the administrator's login to the maintenance database.
+func (s *Server) AdminURL() secret.Text { return s.admin }
 
 // Stop ends a server that this process started in a container; a private cluster
 // ends with the process.
