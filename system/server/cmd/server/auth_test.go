@@ -104,6 +104,11 @@ func TestRevokingActsAtOnceOnEveryServer(t *testing.T) {
 			t.Errorf("answers differ: %q and %q", a.body, unknown.body)
 		}
 	}
+	// The same with a token that was not revoked: the user's state is looked at too.
+	if _, err := in.admin.Exec(t.Context(), `UPDATE app.tokens SET revoked_at = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	bob.get("/api/v1/auth/me").refused(http.StatusUnauthorized, "unauthenticated")
 	// A new password ends the old tokens too.
 	alice = one.login("alice")
 	if err := in.users.SetPassword(t.Context(), "alice", secret.New("another long password")); err != nil {
