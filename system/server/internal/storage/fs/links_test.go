@@ -282,3 +282,21 @@ func TestModesAndNames(t *testing.T) {
 		return err
 	}))
 }
+
+// TestCommitRefusesAnotherFileOfTheSameSize: only the inode tells it from ours.
+func TestCommitRefusesAnotherFileOfTheSameSize(t *testing.T) {
+	evidence.Proves(t, "STO-02", "UPL-06")
+	s, dir := open(t, fs.Options{})
+	st, err := s.Stage(t.Context(), strings.NewReader("content"), 100)
+	must(t, err)
+	tmp := temporaryFiles(t, dir)[0]
+	must(t, os.Remove(tmp))
+	must(t, os.WriteFile(tmp, []byte("CONTENT"), 0o600))
+	if err := st.Commit(t.Context(), key); err == nil {
+		t.Error("another file was committed in place of the one that was written")
+	}
+	_ = st.Discard()
+	if _, err := s.Open(t.Context(), key); err == nil {
+		t.Error("another file can be opened under the key")
+	}
+}
