@@ -68,3 +68,29 @@ func RunIn(t testing.TB, dirs []string, script string) {
 	err := exec.Command("sh", "-c", enter.String()+script).Run()
 	t.Logf("%s: %v", script, err)
 }
+
+// StartIn starts a program in the cgroups of dirs and returns its process once
+// it runs there. The process is killed at the test's end.
+func StartIn(t testing.TB, dirs []string, program string) int {
+	t.Helper()
+	var enter strings.Builder
+	for _, dir := range dirs {
+		enter.WriteString("echo $$ > " + dir + "/cgroup.procs; ")
+	}
+	cmd := exec.Command("sh", "-c", enter.String()+"echo inside; exec "+program)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,4 +229,63 @@ func TestTwoSlotsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// elsewhere is an engine that puts the container where it likes.
+type elsewhere struct {
+	*enginetest.Bare
+	parent string
+}
+
+func (e elsewhere) Prepare(ctx context.Context, spec container.Spec) (int, error) {
+	spec.CgroupParent = e.parent
+	return e.Bare.Prepare(ctx, spec)
+}
+
+// A process outside the slot's cgroup is under no limit of the slot's: it is not
+// started.
+func TestEngineThatIgnoresTheCgroup(t *testing.T) {
+	evidence.Proves(t, "SBX-04", "SBX-16")
+	bare := enginetest.NewBare(t)
+	m := enginetest.Maker(t, bare, enginetest.Scripted(t), nil)
+	other := m.Tree.Group(enginetest.Label, "other")
+	m.Engine = elsewhere{bare, other.Path()}
+	a := attempt(t, m, 0, "exit 0")
+	v := run(t, a)
+	if v.Kind != verdict.SandboxFailure || !strings.Contains(v.Detail, "not in the slot's cgroup") || v.Result.Size != 0 {
+		t.Errorf("verdict is %+v", v)
+	}
+	closeAttempt(t, a)
+	if err := other.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that outlives the core in its cgroup could still write the result.
+// It is dead before the result is judged.
+func TestLeftoverProcessDiesBeforeTheJudgement(t *testing.T) {
+	evidence.Proves(t, "SBX-12", "JOB-12")
+	m := enginetest.Maker(t, enginetest.NewBare(t), enginetest.Scripted(t), nil)
+	a := attempt(t, m, 0, "copy\nhello")
+	dirs, err := m.Tree.Enter("/" + enginetest.Label + "/" + a.Name + "/leftover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leftover := enginetest.StartIn(t, dirs, "sleep 300")
+	if v := run(t, a); !v.Succeeded() {
+		t.Errorf("verdict is %+v", v)
+	}
+	if err := syscall.Kill(leftover, 0); err == nil && !zombie(t, leftover) {
+		t.Errorf("process %d lives on after the verdict", leftover)
+	}
+}
+
+func zombie(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true // gone and reaped
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "Z")
 }
