@@ -9,7 +9,10 @@ CREATE TABLE app.uploads_in_flight (
     id           uuid        PRIMARY KEY,
     user_id      uuid        NOT NULL REFERENCES app.users,
     started_at   timestamptz NOT NULL DEFAULT now(),
-    heartbeat_at timestamptz NOT NULL DEFAULT now()
+    heartbeat_at timestamptz NOT NULL DEFAULT now(),
+    -- The body's size once it is here whole: from then on it counts against the
+    -- user's limits, so that bytes get their name only when their job will be taken.
+    reserved_bytes bigint CONSTRAINT uploads_in_flight_reserved CHECK (reserved_bytes >= 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 200);
 CREATE INDEX uploads_in_flight_by_user ON app.uploads_in_flight (user_id, heartbeat_at);
 

@@ -58,6 +58,10 @@ type Uploads interface {
 	// where both fingerprints are known and differ. A replay takes no slot. Beyond a
 	// limit of the user it is CodeLimitExceeded.
 	Begin(ctx context.Context, upload Upload) (replay string, err error)
+	// Reserve counts a body that is here whole against its user's limits, as if its
+	// job existed, until the upload ends: beyond one it is CodeLimitExceeded. It is
+	// asked before the bytes get a name, so that a refusal leaves nothing (UPL-10).
+	Reserve(ctx context.Context, upload Upload, size int64) error
 	// Renew keeps a living upload's slot and key.
 	Renew(ctx context.Context, uploadID string) error
 	// End gives slot and key back. It does nothing to a key that led to a job.

@@ -65,7 +65,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission, body io.Reader) (R
 	}
 	crashpoint.Reached(crashpoint.SubmitBegun)
 	stop := s.keepUpload(ctx, upload.ID)
-	record, err := s.receive(ctx, sub, upload.ID, body)
+	record, err := s.receive(ctx, sub, upload, body)
 	stop()
 	if err != nil {
 		ending, cancel := settle(ctx)
@@ -80,7 +80,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission, body io.Reader) (R
 }
 
 // receive stores the body and records the job.
-func (s *Service) receive(ctx context.Context, sub Submission, uploadID string, body io.Reader) (Record, error) {
+func (s *Service) receive(ctx context.Context, sub Submission, upload Upload, body io.Reader) (Record, error) {
 	staged, err := s.Blobs.Stage(ctx, body, s.settings.MaxInputBytes)
 	if err != nil {
 		return Record{}, err
@@ -89,6 +89,9 @@ func (s *Service) receive(ctx context.Context, sub Submission, uploadID string, 
 	crashpoint.Reached(crashpoint.SubmitStaged)
 	sum := staged.SHA256()
 	if err := matchesDeclared(sum, sub.Declared); err != nil {
+		return Record{}, err
+	}
+	if err := s.Uploads.Reserve(ctx, upload, staged.Size()); err != nil {
 		return Record{}, err
 	}
 	ctx, cancel := settle(ctx)
@@ -101,7 +104,7 @@ func (s *Service) receive(ctx context.Context, sub Submission, uploadID string, 
 	record, err := s.Store.Create(ctx, NewJob{
 		ID: newID(), UserID: sub.UserID, AssetID: newID(), MaxAttempts: s.settings.MaxAttempts,
 		Input:    Input{StorageKey: key, FileName: sub.FileName, Size: staged.Size(), SHA256: sum},
-		UploadID: uploadID, Key: sub.IdempotencyKey, Fingerprint: fingerprint(sum, sub.FileName),
+		UploadID: upload.ID, Key: sub.IdempotencyKey, Fingerprint: fingerprint(sum, sub.FileName),
 		Pin: s.pin(key, crashpoint.SubmitBeforeCommit), Limits: s.settings.Limits, CorrelationID: sub.CorrelationID,
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"unicode/utf8"
 
 	"glovebox/system/server/internal/jobs"
 	"glovebox/system/server/internal/jobs/domain"
@@ -159,7 +160,7 @@ func TestKeysAndNamesAreBounded(t *testing.T) {
 			t.Fatalf("name %q: %v", name, err)
 		}
 		record, err := k.store.Look(t.Context(), receipt.ID)
-		if err != nil || len(record.Input.FileName) > 255 || strings.ContainsAny(record.Input.FileName, "\x00\xff") || strings.Contains(record.Input.StorageKey, name) {
+		if err != nil || len(record.Input.FileName) > 255 || strings.Contains(record.Input.FileName, "\x00") || !utf8.ValidString(record.Input.FileName) || strings.Contains(record.Input.StorageKey, name) {
 			t.Errorf("name %q became %q under key %q (%v)", name, record.Input.FileName, record.Input.StorageKey, err)
 		}
 	}

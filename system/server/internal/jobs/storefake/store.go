@@ -40,6 +40,7 @@ type row struct {
 type upload struct {
 	userID    string
 	heartbeat time.Time
+	reserved  *int64
 }
 
 type key struct {
@@ -98,7 +99,7 @@ func (s *Store) record(r *row) jobs.Record {
 func (s *Store) Create(ctx context.Context, n jobs.NewJob) (jobs.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.withinLimits(n.UserID, n.Limits, n.Input.Size); err != nil {
+	if err := s.withinLimits(n.UserID, n.UploadID, n.Limits, n.Input.Size); err != nil {
 		return jobs.Record{}, err
 	}
 	k := s.keys[[2]string{n.UserID, n.Key}]
@@ -142,8 +143,14 @@ func (s *Store) virtualTime() int64 {
 	return ever
 }
 
-func (s *Store) withinLimits(userID string, limits jobs.Limits, size int64) error {
+func (s *Store) withinLimits(userID, uploadID string, limits jobs.Limits, size int64) error {
 	active, stored := 0, size
+	for id, u := range s.uploads {
+		if u.userID == userID && id != uploadID && u.reserved != nil && s.living(id) {
+			active++
+			stored += *u.reserved
+		}
+	}
 	for _, r := range s.jobs {
 		if r.job.UserID != userID {
 			continue

@@ -34,7 +34,7 @@ func (s *Store) Begin(_ context.Context, u jobs.Upload) (replay string, err erro
 	if uploads >= u.Limits.Uploads {
 		return "", domain.Refuse(domain.CodeLimitExceeded, "too many uploads")
 	}
-	if err := s.withinLimits(u.UserID, u.Limits, 0); err != nil {
+	if err := s.withinLimits(u.UserID, u.ID, u.Limits, 1); err != nil {
 		return "", err
 	}
 	if u.Key != "" {
@@ -47,6 +47,19 @@ func (s *Store) Begin(_ context.Context, u jobs.Upload) (replay string, err erro
 func (s *Store) living(uploadID string) bool {
 	u := s.uploads[uploadID]
 	return u != nil && s.now.Before(u.heartbeat.Add(jobs.UploadStale))
+}
+
+// Reserve implements jobs.Uploads.
+func (s *Store) Reserve(_ context.Context, u jobs.Upload, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.withinLimits(u.UserID, u.ID, u.Limits, size); err != nil {
+		return err
+	}
+	if known := s.uploads[u.ID]; known != nil {
+		known.reserved, known.heartbeat = &size, s.now
+	}
+	return nil
 }
 
 // Renew implements jobs.Uploads.

@@ -11,6 +11,8 @@ import (
 var uploadCases = []testCase{
 	{"uploads stay within the limit, however many come at once", []string{"UPL-03"}, uploadLimit},
 	{"a slot is free again when its upload ends, or dies", []string{"UPL-03", "UPL-08"}, slotFreed},
+	{"bodies that are here count, however many come at once", []string{"UPL-03", "UPL-10"}, reserveCounts},
+	{"a place once reserved is kept for its job, and freed with its upload", []string{"UPL-03", "UPL-10"}, reserveKept},
 	{"of many equal requests at once one gets the key", []string{"API-04"}, keyOnce},
 	{"a key that led to a job is replayed, and takes no slot", []string{"API-04"}, keyReplayed},
 	{"a declared digest that differs is refused at once, in flight too", []string{"API-04"}, keyMismatch},
@@ -86,6 +88,57 @@ func slotFreed(t *testing.T, s Subject) {
 		t.Fatal(err)
 	}
 	mustBegin(t, s, jobs.Upload{UserID: user, Limits: limits})
+}
+
+func reserveCounts(t *testing.T, s Subject) {
+	user := s.User(t)
+	for name, limits := range map[string]jobs.Limits{
+		"jobs":  {Uploads: 100, ActiveJobs: 7, StoredBytes: 1 << 40},
+		"bytes": {Uploads: 100, ActiveJobs: 100, StoredBytes: 75}, // of 10 each
+	} {
+		uploads := make([]jobs.Upload, 20)
+		for i := range uploads {
+			uploads[i] = jobs.Upload{ID: id(), UserID: user, Limits: limits}
+			mustBegin(t, s, uploads[i])
+		}
+		good, refused := count(t, together(len(uploads), func(i int) error {
+			return s.Store.Reserve(t.Context(), uploads[i], 10)
+		}), domain.CodeLimitExceeded)
+		if good != 7 || refused != 13 {
+			t.Errorf("limited by %s, %d of 20 got a place and %d were refused, want 7 and 13", name, good, refused)
+		}
+		for _, u := range uploads {
+			if err := s.Store.End(t.Context(), u.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func reserveKept(t *testing.T, s Subject) {
+	limits := wide
+	limits.ActiveJobs = 1
+	first := jobs.Upload{ID: id(), UserID: s.User(t), Limits: limits}
+	second := jobs.Upload{ID: id(), UserID: first.UserID, Limits: limits}
+	mustBegin(t, s, first)
+	mustBegin(t, s, second)
+	for range 2 { // asking again for the same is no second place
+		if err := s.Store.Reserve(t.Context(), first, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, s.Store.Reserve(t.Context(), second, 10), domain.CodeLimitExceeded)
+	job := newJob(first.UserID)
+	job.Limits, job.UploadID = limits, second.ID
+	_, err := s.Store.Create(t.Context(), job)
+	wantCode(t, err, domain.CodeLimitExceeded)
+	s.UploadDies(t, first.ID)
+	if err := s.Store.Reserve(t.Context(), second, 10); err != nil {
+		t.Fatalf("the place of a dead upload: %v", err)
+	}
+	if _, err := s.Store.Create(t.Context(), job); err != nil {
+		t.Fatalf("the job whose place was reserved: %v", err)
+	}
 }
 
 func keyOnce(t *testing.T, s Subject) {

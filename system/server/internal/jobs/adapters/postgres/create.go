@@ -18,7 +18,7 @@ func (s *Store) Create(ctx context.Context, job jobs.NewJob) (jobs.Record, error
 		if err != nil {
 			return err
 		}
-		if err := withinLimits(ctx, tx, job.UserID, job.Limits, job.Input.Size); err != nil {
+		if err := s.withinLimits(ctx, tx, job.UserID, job.UploadID, job.Limits, job.Input.Size); err != nil {
 			return err
 		}
 		fairKey, err := nextFairKey(ctx, tx, job.UserID, last)
@@ -55,17 +55,20 @@ func lockUser(ctx context.Context, tx pgx.Tx, userID string) (lastFairKey int64,
 	return lastFairKey, err
 }
 
-// withinLimits refuses a job of size bytes beyond what the user may have. The
-// caller holds the user's row, and the counts are new statements after that, so
-// they see what every earlier holder committed (UPL-03, UPL-10). What results of
-// running jobs will add is not counted ahead: the active jobs bound it.
-func withinLimits(ctx context.Context, tx pgx.Tx, userID string, limits jobs.Limits, size int64) error {
+// withinLimits refuses a job of size bytes beyond what the user may have: the jobs
+// there are, and the uploads that have reserved their place, but for the one that
+// asks. The caller holds the user's row, and the counts are new statements after
+// that, so they see what every earlier holder committed (UPL-03, UPL-10). What
+// results of running jobs will add is not counted ahead: the active jobs bound it.
+func (s *Store) withinLimits(ctx context.Context, tx pgx.Tx, userID, uploadID string, limits jobs.Limits, size int64) error {
 	var active int
 	var stored int64
 	err := tx.QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM app.jobs WHERE user_id = $1 AND status IN ('pending', 'processing')),
-		       (SELECT coalesce(sum(input_size + coalesce(result_size, 0)), 0)::bigint FROM app.jobs WHERE user_id = $1 AND purged_at IS NULL)`,
-		userID).Scan(&active, &stored)
+		SELECT (SELECT count(*) FROM app.jobs WHERE user_id = $1 AND status IN ('pending', 'processing')) + coming.jobs,
+		       (SELECT coalesce(sum(input_size + coalesce(result_size, 0)), 0)::bigint FROM app.jobs WHERE user_id = $1 AND purged_at IS NULL) + coming.bytes
+		FROM (SELECT count(reserved_bytes) AS jobs, coalesce(sum(reserved_bytes), 0)::bigint AS bytes FROM app.uploads_in_flight
+		      WHERE user_id = $1 AND id <> $2 AND heartbeat_at > now() - make_interval(secs => $3)) AS coming`,
+		userID, uploadID, s.stale.Seconds()).Scan(&active, &stored)
 	if err != nil {
 		return err
 	}

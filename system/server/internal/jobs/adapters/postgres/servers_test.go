@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,41 @@ func TestTwoHundredEqualSubmissionsAreOneJob(t *testing.T) {
 	_, err := servers[1].Submit(t.Context(), jobs.Submission{UserID: user, FileName: "a.lua", IdempotencyKey: "k"}, strings.NewReader("other"))
 	if domain.CodeOf(err) != domain.CodeIdempotencyMismatch {
 		t.Errorf("another body under the key: %v", err)
+	}
+}
+
+// TestARefusalByALimitLeavesNoByte: whoever is at the cap cannot fill the disk
+// with files that are refused one after another, or all at once.
+func TestARefusalByALimitLeavesNoByte(t *testing.T) {
+	evidence.Proves(t, "UPL-10", "UPL-03")
+	t.Parallel()
+	b := setup(t)
+	dir := filepath.Join(t.TempDir(), "storage")
+	const size, room = 1000, 5
+	server := b.server(t, dir, func(s *jobs.Settings) { s.Limits.StoredBytes = room*size + size/2 })
+	user := b.user(t)
+	var taken, refused atomic.Int32
+	for range 3 {
+		var all sync.WaitGroup
+		for range 12 {
+			all.Go(func() {
+				_, err := server.Submit(t.Context(), jobs.Submission{UserID: user, FileName: "a"}, bytes.NewReader(make([]byte, size)))
+				switch {
+				case err == nil:
+					taken.Add(1)
+				case domain.CodeOf(err) == domain.CodeLimitExceeded:
+					refused.Add(1)
+				default:
+					t.Errorf("submit: %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "objects", "*", "*"))
+	staged, _ := filepath.Glob(filepath.Join(dir, "tmp", "*"))
+	if taken.Load() != room || refused.Load() != 3*12-room || len(files) != room || len(staged) != 0 {
+		t.Errorf("%d were taken and %d refused; %d files and %d temporary ones are left, want %d and none", taken.Load(), refused.Load(), len(files), len(staged), room)
 	}
 }
 

@@ -26,10 +26,24 @@ func (s *Store) Begin(ctx context.Context, upload jobs.Upload) (replay string, e
 		if err := s.takeSlot(ctx, tx, upload); err != nil {
 			return err
 		}
-		// Judged before a byte is read, and again by Create.
-		return withinLimits(ctx, tx, upload.UserID, upload.Limits, 0)
+		// Judged before a byte is read: whoever can store not one more is told now.
+		return s.withinLimits(ctx, tx, upload.UserID, upload.ID, upload.Limits, 1)
 	})
 	return replay, err
+}
+
+// Reserve implements jobs.Uploads.
+func (s *Store) Reserve(ctx context.Context, upload jobs.Upload, size int64) error {
+	return s.inTx(ctx, "reserve a place for the upload", func(tx pgx.Tx) error {
+		if _, err := lockUser(ctx, tx, upload.UserID); err != nil {
+			return err
+		}
+		if err := s.withinLimits(ctx, tx, upload.UserID, upload.ID, upload.Limits, size); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "UPDATE app.uploads_in_flight SET reserved_bytes = $2, heartbeat_at = now() WHERE id = $1", upload.ID, size)
+		return err
+	})
 }
 
 // takeKey takes the key for the upload, or returns the job it led to.
