@@ -30,6 +30,6 @@ core::ExitCode run() {
 
 }  // namespace
 
-int main(int argc, char**) {
+int main(int argc, char** /*argv*/) {
   return argc == 1 ? run() : core::kExitUsage;
 }

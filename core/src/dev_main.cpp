@@ -1,8 +1,6 @@
 // core-dev: the same pipeline on stdin and stdout, with what a developer wants to
 // vary. Never shipped: the core in the image takes no flag.
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <string>
@@ -20,6 +18,11 @@ constexpr std::string_view kUsage =
     "  --seed N        shuffle by N instead of the input's SHA-256\n"
     "  --max-input N   refuse larger inputs (default 10485760)\n"
     "exit codes as in CONTRACT.md\n";
+
+// To standard error; if that fails there is nobody left to tell.
+void complain(std::string_view text) {
+  static_cast<void>(core::File(2).write(text));
+}
 
 // Parses a decimal number that takes all of `text`.
 bool parse_number(const char* text, std::uint64_t& value) {
@@ -65,16 +68,16 @@ bool read_stdin(std::size_t limit, std::string& input) {
 int run(const core::Options& options) {
   std::string input;
   if (!read_stdin(options.max_input, input)) {
-    std::fprintf(stderr, "core-dev: cannot read stdin: %s\n", std::strerror(errno));
+    complain("core-dev: cannot read standard input\n");
     return core::kExitInternal;
   }
   const core::Outcome outcome = core::obfuscate(input, options);
   if (outcome.status == core::Status::kBroken) {
-    std::fprintf(stderr, "core-dev: the self-check failed; please report the input\n");
+    complain("core-dev: the self-check failed; please report the input\n");
     return core::kExitInternal;
   }
   if (outcome.status == core::Status::kRefused) {
-    std::fputs(core::diagnostic_json(outcome.failure).c_str(), stderr);
+    complain(core::diagnostic_json(outcome.failure));
     return outcome.failure.kind == core::FailureKind::kLimit ? core::kExitInputLimit
                                                              : core::kExitInvalidInput;
   }
@@ -86,7 +89,7 @@ int run(const core::Options& options) {
 int main(int argc, char** argv) {
   core::Options options;
   if (!parse_options(argc, argv, options)) {
-    std::fwrite(kUsage.data(), 1, kUsage.size(), stderr);
+    complain(kUsage);
     return core::kExitUsage;
   }
   try {

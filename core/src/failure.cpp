@@ -17,8 +17,8 @@ std::string printable(std::string_view text, std::size_t limit) {
 }
 
 std::string diagnostic_json(const Failure& failure) {
-  std::string json = "{\"line\":" + std::to_string(failure.line) +
-                     ",\"column\":" + std::to_string(failure.column) + ",\"message\":\"";
+  std::string json = R"({"line":)" + std::to_string(failure.line) + R"(,"column":)" +
+                     std::to_string(failure.column) + R"(,"message":")";
   for (const char c : printable(failure.message, kMaxMessageBytes)) {
     if (c == '"' || c == '\\') json.push_back('\\');
     json.push_back(c);

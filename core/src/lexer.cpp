@@ -8,13 +8,43 @@
 #include "core/ascii.hpp"
 
 namespace core {
+namespace {
+
+[[noreturn]] void refuse(std::size_t offset, std::string message) {
+  throw Refusal{FailureKind::kNotLua, static_cast<std::uint32_t>(offset), std::move(message)};
+}
+
+// Removes the leading characters of a class; returns how many there were.
+std::size_t take(std::string_view& text, unsigned classes) {
+  std::size_t count = 0;
+  while (count < text.size() && is_ascii(static_cast<unsigned char>(text[count]), classes)) ++count;
+  text.remove_prefix(count);
+  return count;
+}
+
+// digits [. digits] [e [sign] digits], with at least one digit before the exponent;
+// after "0x" the digits are hexadecimal and the exponent, still decimal, is p.
+bool is_numeral(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) text.remove_prefix(2);
+  const unsigned digit = hex ? kAsciiHex : kAsciiDigit;
+  std::size_t digits = take(text, digit);
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    digits += take(text, digit);
+  }
+  if (digits == 0) return false;
+  if (text.empty()) return true;
+  if ((text[0] | 0x20) != (hex ? 'p' : 'e')) return false;
+  text.remove_prefix(1);
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return take(text, kAsciiDigit) > 0 && text.empty();
+}
+
+}  // namespace
 
 Token Lexer::finish(Kind kind, std::size_t begin) const {
   return {kind, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_)};
-}
-
-void Lexer::refuse(std::size_t offset, std::string message) const {
-  throw Refusal{FailureKind::kNotLua, static_cast<std::uint32_t>(offset), std::move(message)};
 }
 
 std::int64_t Lexer::long_bracket_level() const {
@@ -136,45 +166,27 @@ void Lexer::read_short_string() {
   }
 }
 
-// As read_numeral of llex.c: first take everything that looks like a numeral,
-// then decide whether it is one. "3..2" is one malformed numeral, as in Lua.
+// As read_numeral of llex.c: first take everything that looks like a numeral, then
+// decide whether it is one. "3..2" is one malformed numeral, as in Lua.
 void Lexer::read_number() {
   const std::size_t begin = at_;
-  const bool hex = peek() == '0' && (peek(1) == 'x' || peek(1) == 'X');
+  const bool hex = peek() == '0' && (peek(1) | 0x20) == 'x';
+  const int exponent = hex ? 'p' : 'e';
   if (hex) at_ += 2;
-  std::size_t digits = 0;
-  std::size_t dots = 0;
-  bool exponent = false;
-  std::size_t exponent_digits = 0;
-  bool well_formed = true;
   for (;;) {
     const int c = peek();
-    if (c >= 0 && (hex ? (c | 0x20) == 'p' : (c | 0x20) == 'e')) {
-      well_formed = well_formed && !exponent;
-      exponent = true;
+    if (c >= 0 && (c | 0x20) == exponent) {
       ++at_;
       if (peek() == '+' || peek() == '-') ++at_;
-    } else if (c == '.') {
-      well_formed = well_formed && !exponent;
-      ++dots;
-      ++at_;
-    } else if (is_ascii(c, kAsciiHex)) {
-      const bool decimal = is_ascii(c, kAsciiDigit);
-      well_formed = well_formed && (decimal || (hex && !exponent));
-      ++(exponent ? exponent_digits : digits);
+    } else if (is_ascii(c, kAsciiHex) || c == '.') {
       ++at_;
     } else {
       break;
     }
   }
-  if (is_ascii(peek(), kAsciiLetter)) {
-    ++at_;
-    well_formed = false;
-  }
-  if (!well_formed || digits == 0 || dots > 1 || (exponent && exponent_digits == 0)) {
-    refuse(begin,
-           "malformed number near '" + printable(code_.substr(begin, at_ - begin), 40) + "'");
-  }
+  if (is_ascii(peek(), kAsciiLetter)) ++at_;  // a numeral must not touch a name
+  const std::string_view text = code_.substr(begin, at_ - begin);
+  if (!is_numeral(text)) refuse(begin, "malformed number near '" + printable(text, 40) + "'");
 }
 
 Kind Lexer::read_operator() {

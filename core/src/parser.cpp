@@ -92,11 +92,11 @@ bool Parser::block_ends(bool with_until) const {
   }
 }
 
-void Parser::refuse_at(std::uint32_t offset, std::string message) const {
+void Parser::refuse_at(std::uint32_t offset, std::string message) {
   throw Refusal{FailureKind::kNotLua, offset, std::move(message)};
 }
 
-void Parser::refuse_near(std::string message) const {
+void Parser::refuse_near(const std::string& message) const {
   constexpr std::size_t kMaxQuoted = 40;
   const std::string text = token_.kind == Kind::kEof
                                ? std::string(spelling(Kind::kEof))

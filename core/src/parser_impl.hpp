@@ -35,8 +35,8 @@ class Parser {
   // As check_match: `closer` for the `opener` that stood at `offset`.
   void expect_closer(Kind closer, Kind opener, std::uint32_t offset);
   NameId take_name();  // consumes a name; the caller feeds the fingerprint
-  [[noreturn]] void refuse_near(std::string message) const;
-  [[noreturn]] void refuse_at(std::uint32_t offset, std::string message) const;
+  [[noreturn]] void refuse_near(const std::string& message) const;
+  [[noreturn]] static void refuse_at(std::uint32_t offset, std::string message);
   [[noreturn]] void refuse_expected(Kind kind) const;
   [[nodiscard]] bool block_ends(bool with_until) const;
 

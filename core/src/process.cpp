@@ -46,7 +46,7 @@ File open_result(const char* path) {
 }
 
 void ignore_file_size_signal() {
-  std::signal(SIGXFSZ, SIG_IGN);
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
 }
 
 }  // namespace core

@@ -29,7 +29,6 @@ struct Settings {
   std::string programs = "../out/core";
   std::string cases = "test/cases";
   bool update_golden = false;
-  bool sanitized = false;  // memory and time are not those of the shipped program
 };
 Settings& settings();
 

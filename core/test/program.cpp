@@ -104,13 +104,13 @@ void enter_root(const std::string& path) {
 [[noreturn]] void become_core(const std::string& root, const Bounds& bounds) {
   enter_root(root);
   for (int fd = 0; fd < 3; ++fd) ::close(fd);
+  if (bounds.confined && !confine_to_contract()) ::_exit(kCannotStart);
   set_limit(RLIMIT_FSIZE, bounds.result_bytes);
   set_limit(RLIMIT_AS, bounds.address_space);
   char name[] = "/core";
   char extra[] = "--help";
   char* argv[] = {name, bounds.with_argument ? extra : nullptr, nullptr};
   char* environment[] = {nullptr};
-  if (bounds.confined && !confine_to_contract()) ::_exit(kCannotStart);
   ::execve(name, argv, environment);
   ::_exit(kCannotStart);
 }

@@ -48,7 +48,6 @@ class Lexer {
   void read_unicode_escape(std::size_t begin);
   void read_number();
   Kind read_operator();
-  [[noreturn]] void refuse(std::size_t offset, std::string message) const;
 
   std::string_view code_;
   std::size_t at_ = 0;
