@@ -43,8 +43,8 @@ func Installed(pid int) (programs [][]Instruction, err error) {
 	}
 	for index := 0; ; index++ {
 		program, err := fetch(pid, index)
-		if errors.Is(err, unix.ENOENT) {
-			return programs, nil
+		if errors.Is(err, unix.ENOENT) || index == 0 && errors.Is(err, unix.EINVAL) {
+			return programs, nil // no more, or none at all
 		}
 		if err != nil {
 			return nil, err
@@ -57,9 +57,9 @@ func fetch(pid, index int) ([]Instruction, error) {
 	buffer := make([]Instruction, maxInstructions)
 	n, _, errno := unix.Syscall6(unix.SYS_PTRACE, ptraceGetFilter, uintptr(pid), uintptr(index), uintptr(unsafe.Pointer(&buffer[0])), 0, 0)
 	switch {
-	case errno == unix.ENOENT:
+	case errno == unix.ENOENT || errno == unix.EINVAL:
 		return nil, errno
-	case errno == unix.EACCES || errno == unix.EINVAL || errno == unix.EIO:
+	case errno == unix.EACCES || errno == unix.EIO:
 		return nil, fmt.Errorf("%w (%w)", ErrNotTold, errno)
 	case errno != 0:
 		return nil, fmt.Errorf("fetch filter %d of process %d: %w", index, pid, errno)

@@ -26,7 +26,6 @@ static int x32_getpid(void) { return refused(syscall(0x40000000 | SYS_getpid)); 
 static int x32_times(void) { return refused(syscall(0x40000000 | SYS_times, NULL)); }
 static int x32_ptrace(void) { return refused(syscall(0x40000000 | 521, 0, 0, 0, 0)); }
 static int negative(void) { return refused(syscall(-1)); }
-static int beyond(void) { return refused(syscall(9999)); }
 static int high_half(void) { return refused(syscall((1L << 32) | SYS_getuid)); }
 static void *in_thread(void *arg)
 {
@@ -62,5 +61,5 @@ static int vsyscall_time(void)
 static int vsyscall_read(void) { return *(volatile unsigned char *)0xffffffffff600000 ? OPEN : OPEN; }
 
 CHECKS({"int80-getpid", gate_getpid}, {"int80-time", gate_time}, {"int80-unknown", gate_unknown}, {"x32-getpid", x32_getpid}, {"x32-times", x32_times},
-       {"x32-ptrace", x32_ptrace}, {"number-negative", negative}, {"number-beyond", beyond}, {"number-high-half", high_half},
+       {"x32-ptrace", x32_ptrace}, {"number-negative", negative}, {"number-high-half", high_half},
        {"int80-thread", gate_thread}, {"x32-thread", x32_thread}, {"vsyscall-time", vsyscall_time}, {"vsyscall-read", vsyscall_read})

@@ -15,8 +15,10 @@ static int illegal(void)
 }
 static int divide(void)
 {
-	volatile int zero = 0;
-	return 1 / zero;
+	int quotient = 1, rest = 0, zero = 0;
+
+	__asm__ volatile("idivl %2" : "+a"(quotient), "+d"(rest) : "r"(zero));
+	return quotient;
 }
 static int trap(void)
 {

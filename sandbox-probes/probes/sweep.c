@@ -23,6 +23,7 @@ int main(void)
 			continue;
 		long value = syscall(number, -1L, -1L, -1L, -1L, -1L, -1L);
 		line("NUMBER %ld %s\n", number, value >= 0 ? "0" : strerrorname_np(errno) ? strerrorname_np(errno) : "?");
+		flush_report(); /* the next number may be the last */
 	}
 	line("END\n");
 	flush_report();

@@ -41,8 +41,9 @@ type Options struct {
 type Suite struct {
 	opts      Options
 	bench     *probe.Bench
-	program   string // the bundle of all probes
-	catalogue catalogue.Catalogue
+	program   string              // the bundle of all probes
+	catalogue catalogue.Catalogue // what is wanted of the driver's stages
+	jobs      catalogue.Catalogue // what is wanted as jobs of the whole system
 	expected  posture.Expected
 	random    *rand.Rand
 
@@ -109,11 +110,11 @@ func (s *Suite) open(ctx context.Context) error {
 	if os.Getuid() != 0 {
 		return errors.New("the probes look at the sandbox from outside and run their controls with all rights: run them as root")
 	}
-	var err error
-	if s.catalogue, err = catalogue.Load(); err != nil {
+	whole, err := catalogue.Load()
+	if err != nil {
 		return err
 	}
-	s.catalogue = s.catalogue.Select(s.opts.Case)
+	s.catalogue, s.jobs = whole.Select(s.opts.Case), whole.Select(strings.TrimPrefix(s.opts.Case, systemPrefix))
 	if s.expected, err = posture.LoadExpected(s.opts.Expected); err != nil {
 		return err
 	}

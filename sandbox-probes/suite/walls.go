@@ -22,18 +22,13 @@ func (s *Suite) walls(ctx context.Context) error {
 	if !s.wantsStage("walls/") {
 		return nil
 	}
-	whole, err := s.look(ctx, 0, probe.Filter{})
-	if err != nil {
-		return err
-	}
-	known := s.differences(whole)
 	for _, wall := range probe.Walls() {
 		id := "walls/" + wall.ID
 		if !s.wants(id) {
 			continue
 		}
 		started := time.Now()
-		reports, err := s.whoNotices(ctx, wall, known)
+		reports, err := s.whoNotices(ctx, wall)
 		c := evidence.Case{
 			ID: id, Title: "without it " + wall.What, Requirements: []string{"SBX-07"}, Tried: "the spec less " + wall.Field, Oracle: "posture lines and probes",
 			Verdict: evidence.Held, Detail: strings.Join(reports, "; "), DurationMS: time.Since(started).Milliseconds(),
@@ -49,8 +44,16 @@ func (s *Suite) walls(ctx context.Context) error {
 	return nil
 }
 
-func (s *Suite) whoNotices(ctx context.Context, wall probe.Wall, known []string) ([]string, error) {
-	v, err := s.look(ctx, 0, probe.Filter{}, wall.ID)
+// whoNotices compares the sandbox less the wall with the sandbox less only what
+// covers the wall.
+func (s *Suite) whoNotices(ctx context.Context, wall probe.Wall) ([]string, error) {
+	covered, err := s.look(ctx, 0, probe.Filter{}, wall.Under...)
+	if err != nil {
+		return nil, err
+	}
+	known := s.differences(covered)
+	without := append(slices.Clone(wall.Under), wall.ID)
+	v, err := s.look(ctx, 0, probe.Filter{}, without...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +61,24 @@ func (s *Suite) whoNotices(ctx context.Context, wall probe.Wall, known []string)
 	if v.refusal != "" {
 		return []string{"no core runs: " + v.refusal}, nil
 	}
-	for _, d := range s.differences(v) {
+	now := s.differences(v)
+	for _, d := range now {
 		if !slices.Contains(known, d) {
 			reports = append(reports, d)
 		}
 	}
+	for _, d := range known {
+		if !slices.Contains(now, d) {
+			reports = append(reports, "no more "+d)
+		}
+	}
 	for _, p := range s.catalogue.Programs {
-		if !slices.Contains(watchers, p.Name) {
+		if !slices.Contains(watchers, p.Name) || len(wall.Under) > 0 {
 			continue
 		}
 		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c catalogue.Check) bool { return c.By == catalogue.Filter || c.Open != "" })
 		report, err := s.bench.Run(ctx, probe.Attempt{
-			Program: s.program, Input: order(p, p.Checks), Limits: limits(), Filter: probe.Filter{Errno: true}, Without: []string{wall.ID},
+			Program: s.program, Input: order(p, p.Checks), Limits: limits(), Filter: probe.Filter{Errno: true}, Without: without,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)

@@ -27,7 +27,8 @@ type Attempt struct {
 	Without []string // ids of Walls to take away
 
 	// Watch, if set, is called once the core runs, while it runs. When it returns
-	// the attempt goes on to its end by itself.
+	// the attempt goes on to its end by itself; when the core ends first, Watch's
+	// context is over and its error about that is no fault.
 	Watch func(context.Context, Running) error
 	// After, if set, is called when the core is dead and judged, before anything of
 	// the attempt is removed. Its PID is zero.
@@ -50,6 +51,9 @@ type Report struct {
 	Verdict verdict.Verdict
 	Result  []byte // at most maxReport bytes of it
 }
+
+// errEnded ends a Watch whose core has ended.
+var errEnded = errors.New("the attempt has ended")
 
 // maxReport bounds what is read of a result.
 const maxReport = 8 << 20
@@ -122,12 +126,12 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 		err error
 	}
 	ended := make(chan end, 1)
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
+	watching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		v, err := attempt.Run(ctx)
 		ended <- end{v, err}
-		cancel()
+		cancel(errEnded)
 	}()
 	r := seen(a, attempt, spec)
 	var err error
@@ -135,8 +139,8 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 		err = a.Watch(watching, r)
 	}
 	e := <-ended
-	if e.v.Kind == verdict.SandboxFailure {
-		return e.v, e.err // it never ran: there was nothing to watch
+	if errors.Is(err, errEnded) {
+		err = nil // there was nothing more to watch; the verdict says why
 	}
 	return e.v, errors.Join(err, e.err)
 }

@@ -16,6 +16,8 @@ type Wall struct {
 	ID    string
 	Field string // of container.Spec, or where else it is set
 	What  string // is lost without it
+	// Under names walls that cover this one: it shows only when they are away too.
+	Under []string
 	// One of these two takes it away: from the spec, or, where the adapter has no
 	// word for the lack (it refuses, or the engine's default is the same), from
 	// the runtime's configuration by the name in Cut.
@@ -94,7 +96,7 @@ func Walls() []Wall {
 			s.Mounts = append(slices.Clone(s.Mounts), container.Mount{Type: "bind", Source: "/usr/share", Destination: "/run", Options: []string{"bind", "rw"}})
 		})},
 		{ID: "masks", Field: "Masked", What: "/sys and files of /proc show", cut: "masks"},
-		{ID: "readonly-paths", Field: "fixed by the engine: read-only paths", What: "/proc/sys could be written", cut: "readonly-paths"},
+		{ID: "readonly-paths", Field: "fixed by the engine: read-only paths", What: "/proc/sys could be written", Under: []string{"proc-subset"}, cut: "readonly-paths"},
 		{ID: "slot-memory", Field: "cgroup parent: memory", What: "memory of core and monitor is unbounded", alter: unlimited("memory", "memory.memsw.limit_in_bytes", "memory.max")},
 		{ID: "slot-cpu", Field: "cgroup parent: cpu", What: "processor time is unbounded", alter: unlimited("cpu", "cpu.cfs_quota_us", "cpu.max")},
 		{ID: "slot-pids", Field: "cgroup parent: pids", What: "tasks of the slot are unbounded", alter: unlimitedPids},
