@@ -58,7 +58,7 @@ client-program:
 image: ## build the core and its images (OCI layouts in out/images)
 	@mkdir -p out/images out/probe
 	@$(MAKE) -C core build
-	@gcc -static -O2 -Wall -Wextra -Werror -o out/probe/probe system/worker/internal/container/selftest/probe.c
+	@gcc -static -O2 -Wall -Wextra -Werror -o out/probe/probe system/worker/internal/container/selftest/program/probe.c
 	@CGO_ENABLED=0 go build -o $(BIN)/glovebox-image ./ci/image
 	@for image in core/core core/copy probe/probe; do \
 	  $(BIN)/glovebox-image --binary out/$$image --out out/images/$${image#*/} >out/images/$${image#*/}.json; done

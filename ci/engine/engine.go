@@ -104,6 +104,9 @@ func (s *Service) launch(conf string, o Options) error {
 		"--root", filepath.Join(o.Dir, "root"), "--runroot", filepath.Join(o.Dir, "run"),
 		"--storage-driver", o.Driver, "--log-level", "warn",
 		"system", "service", "--time", "0", "unix://"+s.Socket)
+	// The monitor writes a file named oom into the folder it was started in when the
+	// core's memory ran out.
+	cmd.Dir = o.Dir
 	// The service and every process it starts read the file named here.
 	cmd.Env = []string{"CONTAINERS_CONF=" + conf, "PATH=" + os.Getenv("PATH"), "HOME=" + o.Dir}
 	cmd.Stdout, cmd.Stderr = log, log // a file, not a pipe: conmon inherits it

@@ -36,7 +36,7 @@ func install(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	probe, err := os.ReadFile("../../internal/container/selftest/probe.c")
+	probe, err := os.ReadFile("../../internal/container/selftest/program/probe.c")
 	if err != nil {
 		t.Fatal(err)
 	}

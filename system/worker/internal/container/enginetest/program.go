@@ -14,7 +14,7 @@ import (
 	"glovebox/system/worker/internal/container/image"
 )
 
-//go:embed scripted.c
+//go:embed program/scripted.c
 var scriptedSource []byte
 
 // ScriptedSource is the C source of the scripted core.

@@ -15,7 +15,7 @@ import (
 	"glovebox/threat-model/evidence"
 )
 
-//go:embed probe.c
+//go:embed program/probe.c
 var probeSource []byte
 
 // saboteur takes a wall away behind the launcher's back, as a host does that
