@@ -234,6 +234,7 @@ func TestHTTP2(t *testing.T) {
 	evidence.Proves(t, "API-06")
 	s := startOne(t, func(c *config.Config) {
 		impatient(c)
+		c.HTTP.IdleTimeout = platform.Duration(time.Minute) // a slow machine's pauses are not the subject
 		c.HTTP.MaxConcurrentStreams = 4
 	})
 	alice, w := s.user("alice"), s.worker("w-1")
@@ -258,6 +259,7 @@ func TestHTTP2(t *testing.T) {
 		header("Content-Type", "multipart/form-data; boundary="+boundary)).refused(http.StatusRequestEntityTooLarge, "too_large")
 
 	// A stream that stalls is cut off and does not hurt another on its connection.
+	before := dials.Load()
 	var stalled sync.WaitGroup
 	stalled.Go(func() {
 		body := &stallingBody{Reader: strings.NewReader("--" + boundary + "\r\nContent-Disposition: " + fileDisposition + "\r\n\r\ncontent"), closed: make(chan struct{})}
@@ -267,8 +269,8 @@ func TestHTTP2(t *testing.T) {
 		&paced{left: 100_000, piece: 2000, every: 60 * time.Millisecond}, strings.NewReader("\r\n--"+boundary+"--\r\n"))
 	two.do("POST", "/api/v1/jobs", slow, header("Content-Type", "multipart/form-data; boundary="+boundary)).want(http.StatusCreated)
 	stalled.Wait()
-	if n := dials.Load(); n != 1 {
-		t.Errorf("%d connections were made, want 1", n)
+	if n := dials.Load(); n != before {
+		t.Errorf("%d connections were made for two streams, want none", n-before)
 	}
 	eventually(t, 10*time.Second, "no upload is in flight", func() bool { return s.count(`SELECT count(*) FROM app.uploads_in_flight`) == 0 })
 
