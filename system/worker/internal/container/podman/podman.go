@@ -114,18 +114,48 @@ func (e *Engine) ExitCode(ctx context.Context, name string) (int, error) {
 	return int(code), nil
 }
 
+// The server refuses a removal now and then: the clean-up command of the
+// container's monitor works on it at the same time ("state improper"), or a mount
+// of it is still in use ("device or resource busy"). Both pass.
+const (
+	removeTries = 8
+	removePause = 25 * time.Millisecond // grows by itself with each try
+)
+
 // Remove implements container.Engine.
 func (e *Engine) Remove(ctx context.Context, name string) error {
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
+	var err error
+	for try := range removeTries {
+		if err = e.removeOnce(ctx, name); err == nil {
+			return nil
+		}
+		var refused *errorhandling.ErrorModel
+		if !errors.As(err, &refused) { // the server itself is not there
+			break
+		}
+		timer := time.NewTimer(time.Duration(try+1) * removePause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("remove container: %w", errors.Join(err, context.Cause(ctx)))
+		}
+	}
+	return fmt.Errorf("remove container: %w", err)
+}
+
+func (e *Engine) removeOnce(ctx context.Context, name string) error {
 	opts := new(containers.RemoveOptions).WithForce(true).WithIgnore(true).WithVolumes(true).WithTimeout(0)
 	reports, err := containers.Remove(ctx, name, opts)
 	if err != nil && !isNotFound(err) {
-		return fmt.Errorf("remove container: %w", err)
+		return err
 	}
 	for _, r := range reports {
 		if r.Err != nil && !isNotFound(r.Err) {
-			return fmt.Errorf("remove container: %w", r.Err)
+			// The report carries text alone: it is the server's refusal.
+			return &errorhandling.ErrorModel{Message: r.Err.Error(), ResponseCode: http.StatusInternalServerError}
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,10 +10,6 @@ import (
 
 // reconcileTimeout bounds the clean-up at start.
 const reconcileTimeout = 60 * time.Second
-
-// removeTries bounds the tries at removing one container: the engine is known to
-// refuse a removal in some dozens as busy (SANDBOX pitfall 3).
-const removeTries = 5
 
 // Reconcile removes everything that bears this launcher's name and that no
 // attempt of this process made: processes and cgroups first, which needs no
@@ -37,7 +32,7 @@ func (s *Service) Reconcile(ctx context.Context) error {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	for _, name := range containers {
-		if err := s.removeContainer(ctx, name); err != nil {
+		if err := s.maker.Engine.Remove(ctx, name); err != nil {
 			return fmt.Errorf("clean up: %w", err)
 		}
 	}
@@ -59,23 +54,4 @@ func (s *Service) Reconcile(ctx context.Context) error {
 		s.log.Warn("removed what an earlier launcher left", "cgroups", len(groups), "containers", len(containers), "slots", len(slots))
 	}
 	return nil
-}
-
-func (s *Service) removeContainer(ctx context.Context, name string) error {
-	var errs []error
-	for range removeTries {
-		err := s.maker.Engine.Remove(ctx, name)
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-		timer := time.NewTimer(firstRetry)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(append(errs, ctx.Err())...)
-		}
-	}
-	return errors.Join(errs...)
 }
