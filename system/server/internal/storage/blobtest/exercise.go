@@ -103,7 +103,7 @@ func wantContent(t *testing.T, s Store, key string, want []byte) {
 		t.Fatalf("open: %v", err)
 	}
 	defer r.Close()
-	got, err := io.ReadAll(r)
+	got, err := io.ReadAll(io.LimitReader(r, 64<<20))
 	if err != nil {
 		t.Fatalf("read back: %v", err)
 	}
@@ -338,7 +338,7 @@ func removeWhileOpen(t *testing.T, s Store) {
 	if err := s.Remove(t.Context(), testKey); err != nil {
 		t.Fatal(err)
 	}
-	got, err := io.ReadAll(r)
+	got, err := io.ReadAll(io.LimitReader(r, 64<<20))
 	if err != nil || !bytes.Equal(got, content) {
 		t.Fatalf("a reader that was open lost its bytes (%v)", err)
 	}
