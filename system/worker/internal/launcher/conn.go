@@ -24,6 +24,26 @@ func NewConn(c *net.UnixConn) *Conn { return &Conn{c} }
 // Close ends the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
+// lingerTimeout and lingerPackets bound Finish.
+const (
+	lingerTimeout = time.Second
+	lingerPackets = 64
+)
+
+// Finish ends the connection so that the last answer arrives: closing a unix
+// socket with unread packets would reset it and take back what was sent.
+func (c *Conn) Finish() {
+	defer c.c.Close()
+	if c.c.CloseWrite() != nil || c.c.SetReadDeadline(time.Now().Add(lingerTimeout)) != nil {
+		return
+	}
+	for range lingerPackets {
+		if _, err := c.ReceivePacket(MaxRequest); errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+			return
+		}
+	}
+}
+
 // Raw gives the socket, for its peer's credentials.
 func (c *Conn) Raw() *net.UnixConn { return c.c }
 

@@ -37,7 +37,7 @@ type received struct {
 // serve answers one connection until it ends, from either side, and then leaves
 // nothing of it.
 func (s *Service) serve(ctx context.Context, conn *launcher.Conn) {
-	defer conn.Close()
+	defer conn.Finish()
 	p, err := peerOf(conn.Raw())
 	if err != nil {
 		s.log.Error("connection refused: its peer is unknown", "error", err)
