@@ -94,7 +94,7 @@ func order(p catalogue.Program, checks []catalogue.Check) []byte {
 func limitsOf(program string) probe.Limits {
 	l := limits()
 	if program == "cpu-share" {
-		l.CPUs = 0.25
+		l.CPUs = 0.1
 	}
 	return l
 }

@@ -50,7 +50,29 @@ func (s *Suite) filter(ctx context.Context) error {
 		}
 		s.file(c)
 	}
+	if err := s.plantName(ctx, table); err != nil {
+		return err
+	}
 	return s.sweep(ctx, table)
+}
+
+// plantName shows that a name added to the list is noticed.
+func (s *Suite) plantName(ctx context.Context, table filter.Table) error {
+	v, err := s.look(ctx, 0, probe.Filter{Add: []string{"ptrace"}})
+	if err != nil {
+		return err
+	}
+	faults, _, err := table.Compare(filter.Of(v.filters), filter.KillProcess)
+	if err != nil {
+		return err
+	}
+	c := evidence.Case{ID: "filter/planted-name", Title: "a name added to the list is noticed", Requirements: []string{"SBX-06"}, Tried: "the core's profile with ptrace",
+		Oracle: "the comparison itself", Verdict: evidence.Held, Detail: fmt.Sprint(faults)}
+	if len(faults) == 0 {
+		c.Verdict, c.Detail = evidence.Errored, "the comparison does not see that ptrace is allowed"
+	}
+	s.file(c)
+	return nil
 }
 
 // sweep makes every call that the table does not name, and looks for one that is

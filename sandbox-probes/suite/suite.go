@@ -11,14 +11,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"glovebox/sandbox-probes/bundle"
 	"glovebox/sandbox-probes/catalogue"
@@ -75,7 +71,7 @@ var stages = []stage{
 // keeps the suite from running at all.
 func Run(ctx context.Context, o Options) (evidence.Document, error) {
 	s := &Suite{opts: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
-	s.doc = evidence.Document{Suite: "probes", Started: time.Now().UTC(), Seed: int64(o.Seed), Machine: machine()}
+	s.doc = evidence.Document{Suite: "probes", Started: time.Now().UTC(), Seed: int64(o.Seed), Machine: evidence.Machine()}
 	if err := s.open(ctx); err != nil {
 		return s.doc, err
 	}
@@ -152,10 +148,20 @@ func (s *Suite) file(c evidence.Case) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.Verdict == evidence.Unavailable {
-		c.Requirements = nil // what was not tried proves nothing
+		c.Requirements = optional(c.Requirements)
 	}
 	s.doc.Cases = append(s.doc.Cases, c)
 	fmt.Fprintf(s.opts.Out, "%-11s %-46s %s\n", c.Verdict, c.ID, c.Detail)
+}
+
+// optional keeps the ids that may be unavailable. What was not tried says nothing of
+// the others, which further cases prove.
+func optional(ids []string) []string {
+	known, err := evidence.Requirements()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !known[id].Optional })
 }
 
 // Count tells the number of cases by verdict.
@@ -196,12 +202,6 @@ func limits() probe.Limits {
 	l.MaxInputBytes, l.MaxResultBytes = 1<<20, 1<<20
 	l.Timeout = 15 * time.Second
 	return l
-}
-
-func machine() map[string]string {
-	var u unix.Utsname
-	_ = unix.Uname(&u) // fails for a bad pointer only
-	return map[string]string{"kernel": unix.ByteSliceToString(u.Release[:]), "cpus": strconv.Itoa(runtime.NumCPU()), "arch": runtime.GOARCH}
 }
 
 // requirements is a copy, since cases are sorted and changed later.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -51,6 +52,18 @@ func rlimit(name string) func(*container.Spec, *cgroup.Tree) {
 	})
 }
 
+// raised is for limits whose default the engine itself could not set.
+func raised(name string, value uint64) func(*container.Spec, *cgroup.Tree) {
+	return spec(func(s *container.Spec) {
+		s.Rlimits = slices.Clone(s.Rlimits)
+		for i := range s.Rlimits {
+			if s.Rlimits[i].Name == name {
+				s.Rlimits[i].Value = value
+			}
+		}
+	})
+}
+
 // unlimited lifts a limit of the slot's parent cgroup.
 func unlimited(controller, v1, v2 string) func(*container.Spec, *cgroup.Tree) {
 	return func(s *container.Spec, tree *cgroup.Tree) {
@@ -68,10 +81,10 @@ func Walls() []Wall {
 		{ID: "rootfs-readonly", Field: "ReadOnlyRootfs", What: "the core writes into its own image", alter: spec(func(s *container.Spec) { s.ReadOnlyRootfs = false })},
 		{ID: "hostname", Field: "Hostname", What: "the container's name shows", alter: spec(func(s *container.Spec) { s.Hostname = "other" })},
 		{ID: "command", Field: "Command", What: "the core gets an argument", alter: spec(func(s *container.Spec) { s.Command = append(slices.Clone(s.Command), "argument") })},
-		{ID: "user", Field: "UID, GID", What: "the core is root inside", alter: spec(func(s *container.Spec) { s.UID, s.GID = 0, 0 })},
+		{ID: "user", Field: "UID, GID", What: "the core is root inside", alter: spec(func(s *container.Spec) { s.UID = 0 })},
 		{ID: "id-range", Field: "IDMap.Host", What: "slots share a range of ids", alter: spec(func(s *container.Spec) { s.IDMap.Host += 7 * IDRange })},
 		{ID: "id-size", Field: "IDMap.Size", What: "the range overlaps the next slot's", alter: spec(func(s *container.Spec) { s.IDMap.Size = 2 * IDRange })},
-		{ID: "no-new-privileges", Field: "NoNewPrivileges", What: "a set-user-id file would give rights", alter: spec(func(s *container.Spec) { s.NoNewPrivileges = false })},
+		{ID: "no-new-privileges", Field: "NoNewPrivileges", What: "a set-user-id file would give rights", Under: []string{"seccomp"}, alter: spec(func(s *container.Spec) { s.NoNewPrivileges = false })},
 		{ID: "capabilities", Field: "DropCapabilities", What: "the bounding set is not empty", alter: spec(func(s *container.Spec) { s.DropCapabilities = nil })},
 		{ID: "seccomp", Field: "SeccompProfile", What: "every system call is open", alter: spec(func(s *container.Spec) { s.SeccompProfile = "unconfined" })},
 		{ID: "network", Field: "Network", What: "the core is in the host's network", cut: "namespace:network"},
@@ -92,9 +105,7 @@ func Walls() []Wall {
 		{ID: "result-nodev", Field: "Mounts: /out/result nodev", What: "one flag of the result", alter: option("/out/result", "nodev", "dev")},
 		{ID: "hostname-file", Field: "Mounts: /etc/hostname", What: "a file of a shared filesystem", alter: unmounted("/etc/hostname")},
 		{ID: "containerenv-file", Field: "Mounts: /run/.containerenv", What: "a file of a shared filesystem", alter: unmounted("/run/.containerenv")},
-		{ID: "extra-mount", Field: "Mounts", What: "the host's folder is inside", alter: spec(func(s *container.Spec) {
-			s.Mounts = append(slices.Clone(s.Mounts), container.Mount{Type: "bind", Source: "/usr/share", Destination: "/run", Options: []string{"bind", "rw"}})
-		})},
+		{ID: "extra-mount", Field: "Mounts", What: "the host's folder is inside", cut: "folder"},
 		{ID: "masks", Field: "Masked", What: "/sys and files of /proc show", cut: "masks"},
 		{ID: "readonly-paths", Field: "fixed by the engine: read-only paths", What: "/proc/sys could be written", Under: []string{"proc-subset"}, cut: "readonly-paths"},
 		{ID: "slot-memory", Field: "cgroup parent: memory", What: "memory of core and monitor is unbounded", alter: unlimited("memory", "memory.memsw.limit_in_bytes", "memory.max")},
@@ -106,8 +117,8 @@ func Walls() []Wall {
 		{ID: "fsize", Field: "Rlimits: fsize", What: "the result grows past its bound", alter: rlimit("fsize")},
 		{ID: "as", Field: "Rlimits: as", What: "address space is unbounded", alter: rlimit("as")},
 		{ID: "cpu-time", Field: "Rlimits: cpu", What: "the backstop of the deadline", alter: rlimit("cpu")},
-		{ID: "nofile", Field: "Rlimits: nofile", What: "descriptors are unbounded", alter: rlimit("nofile")},
-		{ID: "nproc", Field: "Rlimits: nproc", What: "tasks of the slot's user", alter: rlimit("nproc")},
+		{ID: "nofile", Field: "Rlimits: nofile", What: "descriptors are unbounded", alter: raised("nofile", 1000)},
+		{ID: "nproc", Field: "Rlimits: nproc", What: "tasks of the slot's user", alter: raised("nproc", 5000)},
 		{ID: "memlock", Field: "Rlimits: memlock", What: "locked memory", alter: rlimit("memlock")},
 		{ID: "msgqueue", Field: "Rlimits: msgqueue", What: "message queues", alter: rlimit("msgqueue")},
 		{ID: "core-size", Field: "Rlimits: core", What: "a core dump reaches the host's handler", alter: rlimit("core")},
@@ -154,4 +165,20 @@ func removals(ids []string) (alter func(*container.Spec, *cgroup.Tree), cuts []s
 			change(s, t)
 		}
 	}, cuts, nil
+}
+
+// notWalls are rows of the spec that name a thing and hold nothing back.
+var notWalls = []string{"Name", "Label", "Rootfs"}
+
+// SpecRows names the rows of the sandbox's spec, so that a row that is added
+// without a wall here is found.
+func SpecRows() []string {
+	var rows []string
+	t := reflect.TypeFor[container.Spec]()
+	for i := range t.NumField() {
+		if name := t.Field(i).Name; !slices.Contains(notWalls, name) {
+			rows = append(rows, name)
+		}
+	}
+	return rows
 }

@@ -91,7 +91,7 @@ func apply(config map[string]any, name string) error {
 	kind, what, _ := strings.Cut(name, ":")
 	switch kind {
 	case "namespace":
-		return dropNamespace(linux, what)
+		return dropNamespace(config, linux, what)
 	case "masks":
 		delete(linux, "maskedPaths")
 	case "readonly-paths":
@@ -106,10 +106,9 @@ func apply(config map[string]any, name string) error {
 		}
 		user["umask"] = 0o22
 	case "device":
-		mounts, _ := config["mounts"].([]any)
-		config["mounts"] = append(mounts, map[string]any{
-			"destination": "/dev/kmsg", "type": "bind", "source": "/dev/kmsg", "options": []string{"bind", "rw"},
-		})
+		addMount(config, "/dev/kmsg", "/dev/kmsg")
+	case "folder":
+		addMount(config, "/dev/host", "/usr/share")
 	default:
 		return fmt.Errorf("no cut is called %q", name)
 	}
@@ -117,7 +116,7 @@ func apply(config map[string]any, name string) error {
 }
 
 // dropNamespace leaves the container in the runtime's own namespace of the type.
-func dropNamespace(linux map[string]any, what string) error {
+func dropNamespace(config, linux map[string]any, what string) error {
 	list, _ := linux["namespaces"].([]any)
 	kept := slices.DeleteFunc(slices.Clone(list), func(n any) bool {
 		m, _ := n.(map[string]any)
@@ -127,11 +126,45 @@ func dropNamespace(linux map[string]any, what string) error {
 		return fmt.Errorf("the container has no %s namespace of its own", what)
 	}
 	linux["namespaces"] = kept
-	if what == "user" {
+	// What the kernel lets only the owner of the namespace do goes with it, else no
+	// container starts and nothing is shown.
+	switch what {
+	case "user":
 		delete(linux, "uidMappings")
 		delete(linux, "gidMappings")
+	case "network":
+		replaceMount(config, "sysfs", map[string]any{"type": "tmpfs", "source": "tmpfs", "options": []string{"ro"}})
+	case "ipc":
+		replaceMount(config, "mqueue", nil)
+	case "pid":
+		replaceMount(config, "proc", map[string]any{"type": "bind", "source": "/proc", "options": []string{"rbind", "nosuid", "nodev", "noexec"}})
+	case "uts":
+		delete(config, "hostname")
 	}
 	return nil
+}
+
+func addMount(config map[string]any, destination, source string) {
+	mounts, _ := config["mounts"].([]any)
+	config["mounts"] = append(mounts, map[string]any{"destination": destination, "type": "bind", "source": source, "options": []string{"rbind", "rw"}})
+}
+
+// replaceMount changes the mounts of a type, or takes them away.
+func replaceMount(config map[string]any, kind string, with map[string]any) {
+	mounts, _ := config["mounts"].([]any)
+	var kept []any
+	for _, m := range mounts {
+		old, _ := m.(map[string]any)
+		if old["type"] != kind {
+			kept = append(kept, m)
+			continue
+		}
+		if with != nil {
+			with["destination"] = old["destination"]
+			kept = append(kept, with)
+		}
+	}
+	config["mounts"] = kept
 }
 
 // lookup finds the real runc where the engine itself looks for it: the engine
