@@ -23,6 +23,7 @@ BUDGET_core   := 300
 BUDGET_corpus := 120
 BUDGET_client := 120
 BUDGET_e2e    := 240
+BUDGET_probes := 90
 
 suite = ci/suite $(1) $(BUDGET_$(1))
 
@@ -99,6 +100,14 @@ unit: ## Go tests beside the code, against real PostgreSQL and podman
 .PHONY: e2e
 e2e: ## the whole system, real parts
 	@$(call suite,e2e) ci/gotest e2e ./system/e2e/...
+
+.PHONY: probes
+probes: build ## try to break out of the sandbox, full size (CASE=word narrows it)
+	@go run ./sandbox-probes
+
+.PHONY: probes-short
+probes-short: ## the same in its CI size
+	@$(call suite,probes) go run ./sandbox-probes --short
 
 .PHONY: core
 core: ## the core: units, sanitizers, the bytecode proof over the corpus, a short fuzz
