@@ -15,7 +15,7 @@ static int hole(void)
 static int over(void)
 {
 	int fd = open(RESULT, O_WRONLY);
-	return pwrite(fd, "x", 1, param("limit", 1 << 20)) == 1 ? 0 : 5;
+	return pwrite(fd, "x", 1, param("limit", (1 << 20) + 1)) == 1 ? 0 : 5;
 }
 static int refusal_with_diagnostic(void)
 {

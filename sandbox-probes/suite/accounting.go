@@ -59,7 +59,7 @@ var accounts = []account{
 		},
 	},
 	{
-		id: "blocks", title: "the result takes no more blocks than its bound", order: "result-forged over limit=1048576",
+		id: "blocks", title: "the result takes no more blocks than its bound", order: "result-forged over limit=1048577",
 		requirements: []string{"SBX-04"}, oracle: "the result's inode on the host",
 		ask: func(_ *Suite, r probe.Running, l probe.Limits, _ time.Duration) (string, string) {
 			info, err := os.Stat(filepath.Join(r.SlotDir, "result"))

@@ -14,7 +14,7 @@ type Limits struct {
 	CPUs              float64       // processors' worth of time, 1.0 = one processor
 	OpenFiles         uint64        // RLIMIT_NOFILE of the core
 	MaxInputBytes     int64         // size of the input
-	MaxResultBytes    int64         // size of the result: RLIMIT_FSIZE
+	MaxResultBytes    int64         // size of a result that is taken; see FileSizeLimit
 	Timeout           time.Duration // from the core's start to its death
 }
 
@@ -31,6 +31,12 @@ func Defaults() Limits {
 		Timeout:           30 * time.Second,
 	}
 }
+
+// FileSizeLimit is the core's RLIMIT_FSIZE: one byte more than may be taken. A core
+// that looks away when a write fails fills its file to the limit and says success;
+// that byte gives it away, where a result cut at MaxResultBytes would pass for whole
+// (JOB-12).
+func (l Limits) FileSizeLimit() int64 { return l.MaxResultBytes + 1 }
 
 // Bounds of what may be configured. The floors are what a trivial core and the
 // engine's own start-up were seen to need, with a margin.

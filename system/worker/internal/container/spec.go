@@ -124,7 +124,7 @@ func New(p Place, l Limits) Spec {
 		MemoryBytes:  l.MemoryBytes + parentMargin,
 		Pids:         l.Pids,
 		Rlimits: []Rlimit{
-			{"fsize", uint64(l.MaxResultBytes)},
+			{"fsize", uint64(l.FileSizeLimit())},
 			{"as", uint64(l.AddressSpaceBytes)},
 			{"cpu", seconds},
 			{"nofile", l.OpenFiles},

@@ -109,7 +109,7 @@ func (s *Suite) tiny(ctx context.Context) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Check{judge(fmt.Sprintf("says that a result does not fit into %d bytes", TinyResult), r, 5)}, nil
+	return []Check{judge(fmt.Sprintf("says that a result does not fit into %d bytes", TinyResult), r, exitTooLarge)}, nil
 }
 
 // littleMemory: refused memory is an exit code, not a crash.

@@ -35,7 +35,7 @@ func (t *Tester) probes() []probe {
 	limits := t.Maker.Limits
 	calm := func(l *container.Limits) { l.Timeout = probeTime }
 	return []probe{
-		{name: "walls", command: fmt.Sprintf("walls %d", limits.MaxResultBytes), profile: t.Profiles.Probe, limits: calm, judge: t.judgeWalls},
+		{name: "walls", command: fmt.Sprintf("walls %d", limits.FileSizeLimit()), profile: t.Profiles.Probe, limits: calm, judge: t.judgeWalls},
 		{
 			name: "memory", command: fmt.Sprintf("memory %d", limits.MemoryBytes+overshoot), profile: t.Profiles.Probe, limits: calm,
 			alter: func(s *container.Spec) { setRlimit(s, "as", uint64(limits.MemoryBytes)+8*overshoot) },
@@ -134,7 +134,7 @@ func (t *Tester) judgeWalls(f finding) []Wall {
 	beyond, err2 := f.number("beyond_last_byte")
 	walls = append(walls, Wall{
 		Name: "file_size", Stands: err1 == nil && err2 == nil && last == 0 && beyond == int64(unix.EFBIG),
-		Detail: fmt.Sprintf("last byte within %d: %s; first beyond: %s", t.Maker.Limits.MaxResultBytes, errnoName(last, err1), errnoName(beyond, err2)),
+		Detail: fmt.Sprintf("last byte within %d: %s; first beyond: %s", t.Maker.Limits.FileSizeLimit(), errnoName(last, err1), errnoName(beyond, err2)),
 	})
 	base := int64(t.Maker.UIDBase) + int64(t.Slot)*container.IDRange
 	uid := strconv.Itoa(container.CoreUID)

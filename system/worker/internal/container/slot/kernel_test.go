@@ -82,7 +82,7 @@ func TestSpecReadBackFromTheKernel(t *testing.T) {
 	}
 	limits := p.read(t, "limits")
 	for name, want := range map[string]string{
-		"Max file size": "1048576 1048576 bytes", "Max address space": "268435456 268435456 bytes", "Max core file size": "1 1 bytes",
+		"Max file size": "1048577 1048577 bytes", "Max address space": "268435456 268435456 bytes", "Max core file size": "1 1 bytes",
 		"Max open files": "64 64 files", "Max locked memory": "0 0 bytes", "Max msgqueue size": "0 0 bytes", "Max processes": "64 64 processes",
 		"Max cpu time": "35 35 seconds",
 	} {

@@ -48,12 +48,12 @@ func TestLargeFilesLieOnDisk(t *testing.T) {
 	if grown := residentPeak(t) - before; grown > 32<<20 {
 		t.Errorf("memory grew by %d bytes", grown)
 	}
-	// One byte more than the bound: the core is told, and the slot keeps its size.
+	// Beyond the bound: the core is told, and the slot keeps its size.
 	over := attempt(t, m, 1, "copy\n")
-	if _, err := io.Copy(over.Input(), io.LimitReader(rand.NewChaCha8([32]byte{2}), size+1)); err != nil {
+	if _, err := io.Copy(over.Input(), io.LimitReader(rand.NewChaCha8([32]byte{2}), size+2)); err != nil {
 		t.Fatal(err)
 	}
-	if v := run(t, over); v.Kind != verdict.Exited || v.ExitCode != 5 || v.Result.Size != size {
+	if v := run(t, over); v.Kind != verdict.Exited || v.ExitCode != 5 || v.Result.Problem != verdict.TooLarge || v.Result.Size != size+1 {
 		t.Errorf("verdict is %+v", v)
 	}
 }
