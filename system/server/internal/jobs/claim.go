@@ -8,7 +8,7 @@ import (
 	"glovebox/system/protocol"
 )
 
-// MaxClaimWait bounds a long poll.
+// MaxClaimWait bounds a long poll, together with the lease: see longestWait.
 const MaxClaimWait = 30 * time.Second
 
 // ClaimCall is a worker's request for work. WorkerID is from the certificate.
@@ -39,7 +39,7 @@ func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignme
 		return nil, err
 	}
 	claim := Claim{WorkerID: call.WorkerID, RequestID: call.RequestID, Lease: s.settings.Lease}
-	deadline := time.NewTimer(min(call.Wait, MaxClaimWait))
+	deadline := time.NewTimer(min(call.Wait, s.longestWait()))
 	defer deadline.Stop()
 	poll := time.NewTicker(s.settings.ClaimPoll)
 	defer poll.Stop()
@@ -65,6 +65,13 @@ func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignme
 			return nil, nil
 		}
 	}
+}
+
+// longestWait bounds a long poll so that a claim left open by a worker that stopped
+// has ended before the leases of that worker do. Else the job taken back from it
+// would be given to it again, through that claim, and lose an attempt each time.
+func (s *Service) longestWait() time.Duration {
+	return min(MaxClaimWait, s.settings.Lease-s.settings.Heartbeat)
 }
 
 func (s *Service) assignment(r Record) *protocol.Assignment {
