@@ -149,8 +149,17 @@ func TestTheObserverSeesExactlyThreeViews(t *testing.T) {
 		"observe.job_events": "job_id, from_status, to_status, attempt, fencing_token, worker_id, cause, at",
 		"observe.assets":     "id, version, state, job_id, reason",
 	} {
-		if _, err := conn.Exec(t.Context(), "SELECT "+columns+" FROM "+view); err != nil {
-			t.Errorf("read %s: %v", view, err)
+		rows, err := conn.Query(t.Context(), "SELECT * FROM "+view)
+		if err != nil {
+			t.Fatalf("read %s: %v", view, err)
+		}
+		var names []string
+		for _, field := range rows.FieldDescriptions() {
+			names = append(names, field.Name)
+		}
+		rows.Close()
+		if got := strings.Join(names, ", "); rows.Err() != nil || got != columns {
+			t.Errorf("%s has the columns %s (%v), want %s", view, got, rows.Err(), columns)
 		}
 	}
 }

@@ -23,6 +23,10 @@ const (
 	HeaderFencingToken = "Glovebox-Fencing-Token"
 	// HeaderReprDigest carries `sha-256=:BASE64:` of the transferred octets (RFC 9530).
 	HeaderReprDigest = "Repr-Digest"
+	// HeaderProvenance carries, at most once and beside a result or a failure, what
+	// the worker says of the run: 1 to MaxProvenanceBytes of printable ASCII. A
+	// server keeps it with the attempt and reads nothing in it (ARC-08).
+	HeaderProvenance = "Glovebox-Attempt-Provenance"
 )
 
 // SAN URI prefixes of the certificates of the internal CA.
@@ -61,6 +65,9 @@ type ResultAnswer struct {
 	SHA256 string `json:"sha256"`
 	Size   int64  `json:"size"`
 }
+
+// MaxProvenanceBytes bounds HeaderProvenance.
+const MaxProvenanceBytes = 512
 
 // MaxDetailBytes bounds FailureReport.Detail.
 const MaxDetailBytes = 1024

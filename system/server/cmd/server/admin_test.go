@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"glovebox/migrations"
 	"glovebox/system/platform/pki"
+	"glovebox/system/protocol"
 	"glovebox/system/server/internal/workers"
 	"glovebox/system/testdb"
 	"glovebox/threat-model/evidence"
@@ -44,12 +46,15 @@ func TestWorkersAreAdmittedAndRemovedByCommand(t *testing.T) {
 }
 
 func TestJobShowTellsTheWholeStory(t *testing.T) {
+	evidence.Proves(t, "ARC-08")
 	in := install(t)
 	s := in.start(nil)
 	user, worker := s.user("alice"), s.worker("w-1")
 	j := user.submit([]byte("not lua"))
 	a := worker.claim()
-	worker.json("POST", attemptPath("/internal/v1/jobs/{id}/fail", a.ID), map[string]any{"code": "invalid_input", "retryable": false, "detail": "line 1, column 5"}, fenced(a.FencingToken)).want(http.StatusOK)
+	const said = `any "words"; the server's to keep`
+	worker.json("POST", attemptPath("/internal/v1/jobs/{id}/fail", a.ID), map[string]any{"code": "invalid_input", "retryable": false, "detail": "line 1, column 5"},
+		fenced(a.FencingToken), header(protocol.HeaderProvenance, said)).want(http.StatusOK)
 	out, e, code := in.operate("", "job", "show", j.ID, "--json")
 	var shown jobSummary
 	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != exitOK {
@@ -59,9 +64,18 @@ func TestJobShowTellsTheWholeStory(t *testing.T) {
 		shown.Events[1].WorkerID != "w-1" || shown.Events[2].Cause != "failed" || shown.CorrelationID == "" {
 		t.Errorf("the story is %+v", shown)
 	}
+	if shown.Events[1].Provenance != "" || shown.Events[2].Provenance != said {
+		t.Errorf("what the worker said of its run is shown as %+v", shown.Events)
+	}
 	text, _, code := in.operate("", "job", "show", j.ID)
 	if code != exitOK || !strings.Contains(text, "is failed, attempt 1 of 3") || !strings.Contains(text, "claimed") {
 		t.Errorf("the text is %s", text)
+	}
+	if !strings.Contains(text, strconv.Quote(said)) {
+		t.Errorf("what the worker said is not shown quoted: %s", text)
+	}
+	if public := user.get("/api/v1/jobs/" + j.ID).want(http.StatusOK); bytes.Contains(public.body, []byte("words")) {
+		t.Errorf("the owner is shown %s", public.body)
 	}
 	if strings.Contains(out+text, "a.lua") {
 		t.Error("the file's name is shown")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -33,7 +34,8 @@ func newJobShowCommand() *cobra.Command {
 		Short: "show a job and every transition it went through",
 		Long: `Show a job and every transition it went through, oldest first: when, why, in which
 attempt, by which worker, under which fencing token. The correlation id is the one
-in the servers' and workers' logs. The file's name and contents are not shown.`,
+in the servers' and workers' logs. What a worker said of the run it reports is shown
+in its own words, quoted. The file's name and contents are not shown.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pool, err := openOperatorPool(cmd)
@@ -123,12 +125,20 @@ func showJob(out io.Writer, r jobs.Record, events []jobstore.HistoryEvent) error
 	}
 	fmt.Fprintf(out, "correlation %q\n\n", s.CorrelationID)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "AT\tFROM\tTO\tCAUSE\tATTEMPT\tTOKEN\tWORKER\tERROR")
+	fmt.Fprintln(table, "AT\tFROM\tTO\tCAUSE\tATTEMPT\tTOKEN\tWORKER\tERROR\tPROVENANCE")
 	for _, e := range s.Events {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", e.At.UTC().Format("2006-01-02T15:04:05.000Z"),
-			orDash(e.From), e.To, e.Cause, e.Attempt, e.FencingToken, orDash(e.WorkerID), orDash(e.ErrorCode))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", e.At.UTC().Format("2006-01-02T15:04:05.000Z"),
+			orDash(e.From), e.To, e.Cause, e.Attempt, e.FencingToken, orDash(e.WorkerID), orDash(e.ErrorCode), quoted(e.Provenance))
 	}
 	return table.Flush()
+}
+
+// quoted shows a worker's own words, which a terminal must not obey.
+func quoted(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return strconv.QuoteToASCII(text)
 }
 
 func orDash(text string) string {

@@ -303,6 +303,32 @@ func TestAResultSentAgainHasTheSameAnswer(t *testing.T) {
 	s.nothingStored(2)
 }
 
+// TestAReportWithMalformedProvenanceReportsNothing: refused whole, before a byte of
+// the result is kept; the same report in order is taken afterwards.
+func TestAReportWithMalformedProvenanceReportsNothing(t *testing.T) {
+	evidence.Proves(t, "API-07", "ARC-08")
+	s := startOne(t, nil)
+	alice, w := s.user("alice"), s.worker("w-1")
+	j := alice.submit([]byte("x"))
+	a := w.claim()
+	said := func(text string) option { return header(protocol.HeaderProvenance, text) }
+	for _, bad := range [][]option{
+		{said("")}, {said(" ")}, {said("a\tb")}, {said("\u00e9")}, {said("\xff")}, {said(strings.Repeat("x", protocol.MaxProvenanceBytes+1))}, {said("one"), said("two")},
+	} {
+		w.finish(a, []byte("result"), bad...).refused(http.StatusBadRequest, "invalid_request")
+		w.json("POST", attemptPath(protocol.PathFail, a.ID), protocol.FailureReport{Code: "invalid_input"}, append(bad, fenced(a.FencingToken))...).refused(http.StatusBadRequest, "invalid_request")
+	}
+	s.nothingStored(1)
+	if got := alice.status(j.ID).Status; got != "processing" {
+		t.Fatalf("the job is %s", got)
+	}
+	most := strings.Repeat("x", protocol.MaxProvenanceBytes)
+	w.finish(a, []byte("result"), said(most)).want(http.StatusOK)
+	if n := s.count(`SELECT count(*) FROM app.job_events WHERE cause = 'finished' AND provenance = '` + most + `'`); n != 1 {
+		t.Errorf("%d events hold what was said", n)
+	}
+}
+
 func TestAResultOverTheLimitIsRefused(t *testing.T) {
 	evidence.Proves(t, "UPL-01")
 	s := startOne(t, func(c *config.Config) { c.Limits.MaxResultBytes = 1000 })

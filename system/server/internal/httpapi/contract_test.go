@@ -110,7 +110,7 @@ func (f *world) Heartbeat(context.Context, domain.Fence, protocol.Saturation) (t
 	return 30 * time.Second, f.err
 }
 
-func (f *world) Finish(_ context.Context, _ domain.Fence, _ [32]byte, body io.Reader) (jobs.View, error) {
+func (f *world) Finish(_ context.Context, _ domain.Fence, _ [32]byte, _ domain.Provenance, body io.Reader) (jobs.View, error) {
 	if f.err == nil {
 		if _, err := io.Copy(io.Discard, body); err != nil {
 			return jobs.View{}, err
@@ -119,7 +119,7 @@ func (f *world) Finish(_ context.Context, _ domain.Fence, _ [32]byte, body io.Re
 	return f.view(), f.err
 }
 
-func (f *world) Fail(context.Context, domain.Fence, failure.Code, bool, string) (domain.Status, error) {
+func (f *world) Fail(context.Context, domain.Fence, failure.Code, bool, string, domain.Provenance) (domain.Status, error) {
 	return domain.Failed, f.err
 }
 
@@ -387,6 +387,47 @@ func conforms(t *testing.T, operation *openapi3.Operation, got *http.Response) {
 	}
 	if bytes.Contains(body, []byte("inner")) {
 		t.Errorf("%d shows the cause: %s", got.StatusCode, body)
+	}
+}
+
+// TestTheProvenanceHeaderHasTheDocumentsForm: where the document takes a value of
+// this header, the handlers do, and nowhere else.
+func TestTheProvenanceHeaderHasTheDocumentsForm(t *testing.T) {
+	evidence.Proves(t, "API-07", "API-08", "ARC-08")
+	all := documented(loadDocument(t))
+	for name := range operations {
+		parameter := all[name].Parameters.GetByInAndName("header", protocol.HeaderProvenance)
+		reports := name == "PUT /internal/v1/jobs/{id}/result" || name == "POST /internal/v1/jobs/{id}/fail"
+		if (parameter != nil) != reports {
+			t.Errorf("%s: the document has the header: %v", name, parameter != nil)
+		}
+		if parameter == nil {
+			continue
+		}
+		if parameter.Required {
+			t.Errorf("%s: the document requires the header", name)
+		}
+		for _, c := range []struct {
+			value string
+			good  bool
+		}{
+			{"image=sha256:00; x", true}, {"~", true}, {"any words at all, {\"json\": 1}", true}, {strings.Repeat("x", protocol.MaxProvenanceBytes), true},
+			{"", false}, {strings.Repeat("x", protocol.MaxProvenanceBytes+1), false}, {"a\tb", false}, {"a\x1b[31m", false}, {"a\x7f", false},
+			{"é", false}, {"a\xff", false}, {"a\nb", false}, {"a\n", false}, {"a\x00", false},
+		} {
+			o := operations[name]
+			got := answer(t, name, o.body, o.contentType, with(protocol.HeaderProvenance, c.value))
+			if (got.StatusCode == http.StatusOK) != c.good || !c.good && got.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: the value %.20q is answered %d", name, c.value, got.StatusCode)
+			}
+			if err := parameter.Schema.Value.VisitJSON(c.value, openapi3.EnableJSONSchema2020()); (err == nil) != c.good {
+				t.Errorf("%s: the document says of %.20q: %v", name, c.value, err)
+			}
+			conforms(t, all[name], got)
+		}
+		if got := answer(t, name, operations[name].body, operations[name].contentType, twice(protocol.HeaderProvenance)); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: two of the header are answered %d", name, got.StatusCode)
+		}
 	}
 }
 

@@ -174,7 +174,7 @@ func securityHeaders(next http.Handler) http.Handler {
 // single are the headers of which a second one would leave open which counts.
 var single = []string{
 	"Authorization", "Idempotency-Key", "Glovebox-File-Digest", "Repr-Digest", "Content-Digest", "Digest",
-	"Glovebox-Fencing-Token", "Glovebox-Request-Id", "Content-Type", "Content-Encoding", "Range", "If-Range",
+	"Glovebox-Fencing-Token", "Glovebox-Request-Id", "Glovebox-Attempt-Provenance", "Content-Type", "Content-Encoding", "Range", "If-Range",
 }
 
 // strictHeaders refuses doubled headers, and bodies in an encoding that nobody

@@ -33,7 +33,7 @@ func TestEveryFencedRequestIsRefusedToWhoeverDoesNotHoldTheLease(t *testing.T) {
 		"heartbeat": func(f domain.Fence) error { _, err := k.Heartbeat(t.Context(), f, slots); return err },
 		"result":    func(f domain.Fence) error { _, err := k.finish(t, f, "out"); return err },
 		"fail": func(f domain.Fence) error {
-			_, err := k.Fail(t.Context(), f, failure.Timeout, true, "")
+			_, err := k.Fail(t.Context(), f, failure.Timeout, true, "", "")
 			return err
 		},
 	}
@@ -146,7 +146,7 @@ func TestAResultWithAnotherDigestIsRefused(t *testing.T) {
 	k := setup(t)
 	receipt := k.submit(t, "input")
 	fence, _ := k.claim(t)
-	_, err := k.Finish(t.Context(), fence, *digest("something else"), strings.NewReader("out"))
+	_, err := k.Finish(t.Context(), fence, *digest("something else"), "", strings.NewReader("out"))
 	wantCode(t, err, domain.CodeInvalid)
 	if k.status(t, receipt.ID).Status != domain.Processing {
 		t.Error("the job ended")
@@ -170,7 +170,7 @@ func TestTheSameResultAgainGetsTheSameAnswer(t *testing.T) {
 	}
 	_, err = k.finish(t, fence, "other")
 	wantCode(t, err, domain.CodeConflict)
-	_, err = k.Finish(t.Context(), fence, *digest("out"), strings.NewReader("other")) // claims the first one's digest
+	_, err = k.Finish(t.Context(), fence, *digest("out"), "", strings.NewReader("other")) // claims the first one's digest
 	wantCode(t, err, domain.CodeInvalid)
 	if len(k.store.Events(fence.JobID)) != 3 {
 		t.Errorf("the history is %+v", k.store.Events(fence.JobID))
@@ -186,7 +186,7 @@ func TestALeaseLostWhileTheResultCame(t *testing.T) {
 	receipt := k.submit(t, "input")
 	fence, _ := k.claim(t)
 	slow := readerFunc(func(p []byte) (int, error) { k.store.Advance(time.Minute); return copy(p, "out"), io.EOF })
-	_, err := k.Finish(t.Context(), fence, *digest("out"), slow)
+	_, err := k.Finish(t.Context(), fence, *digest("out"), "", slow)
 	wantCode(t, err, domain.CodeLeaseLost)
 	if k.status(t, receipt.ID).Status != domain.Processing {
 		t.Error("the job ended")
@@ -202,7 +202,7 @@ func TestTheSameFailureAgainGetsTheSameAnswer(t *testing.T) {
 		fence, _ := k.claim(t)
 		fact, _ := failure.Lookup(code)
 		for range 3 {
-			status, err := k.Fail(t.Context(), fence, code, fact.Retryable, "why")
+			status, err := k.Fail(t.Context(), fence, code, fact.Retryable, "why", "")
 			if err != nil || status != want {
 				t.Errorf("%s: %s, %v", code, status, err)
 			}
@@ -211,10 +211,40 @@ func TestTheSameFailureAgainGetsTheSameAnswer(t *testing.T) {
 		if n := len(k.store.Events(fence.JobID)); n != 3 {
 			t.Errorf("%s: %d events", code, n)
 		}
-		_, err := k.Fail(t.Context(), fence, failure.CoreError, false, "")
+		_, err := k.Fail(t.Context(), fence, failure.CoreError, false, "", "")
 		wantCode(t, err, domain.CodeLeaseLost)
-		_, err = k.Fail(t.Context(), fence, code, !fact.Retryable, "")
+		_, err = k.Fail(t.Context(), fence, code, !fact.Retryable, "", "")
 		wantCode(t, err, domain.CodeInvalidFailure)
+	}
+}
+
+// TestWhatTheFirstReportSaidOfItsRunStays: a repeat gets the answer and changes
+// nothing of the history.
+func TestWhatTheFirstReportSaidOfItsRunStays(t *testing.T) {
+	evidence.Proves(t, "ARC-08", "JOB-04")
+	reports := map[string]func(*kit, domain.Fence, domain.Provenance) error{
+		"a result": func(k *kit, f domain.Fence, said domain.Provenance) error {
+			_, err := k.Finish(t.Context(), f, *digest("out"), said, strings.NewReader("out"))
+			return err
+		},
+		"a failure": func(k *kit, f domain.Fence, said domain.Provenance) error {
+			_, err := k.Fail(t.Context(), f, failure.Timeout, true, "a detail", said)
+			return err
+		},
+	}
+	for name, report := range reports {
+		k := setup(t)
+		k.submit(t, "input")
+		fence, _ := k.claim(t)
+		for _, said := range []domain.Provenance{"the first words", "other words", ""} {
+			if err := report(k, fence, said); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		events := k.store.Events(fence.JobID)
+		if len(events) != 3 || events[1].Provenance != "" || events[2].Provenance != "the first words" {
+			t.Errorf("%s: the history is %+v", name, events)
+		}
 	}
 }
 
@@ -224,7 +254,7 @@ func TestOnlyInvalidInputTellsItsDetailAndOnlyPrintable(t *testing.T) {
 		k := setup(t)
 		receipt := k.submit(t, "input")
 		fence, _ := k.claim(t)
-		if _, err := k.Fail(t.Context(), fence, code, false, "line 3\x1b[31m\u202e\xff column 4"+strings.Repeat("é", 1000)); err != nil {
+		if _, err := k.Fail(t.Context(), fence, code, false, "line 3\x1b[31m\u202e\xff column 4"+strings.Repeat("é", 1000), ""); err != nil {
 			t.Fatal(err)
 		}
 		v := k.status(t, receipt.ID)

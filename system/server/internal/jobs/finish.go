@@ -21,10 +21,10 @@ import (
 //     still there, and completes the job
 //
 // A failure anywhere leaves the job processing and at most an orphan. The same
-// result again, from the same attempt, gets the same answer (JOB-04); other bytes
-// are CodeConflict; CodeInvalid, CodeTooLarge, CodeInsufficientStorage and
-// CodeLeaseLost are the other refusals.
-func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]byte, body io.Reader) (View, error) {
+// result again, from the same attempt, gets the same answer (JOB-04), and what the
+// first request said of its run stays; other bytes are CodeConflict; CodeInvalid,
+// CodeTooLarge, CodeInsufficientStorage and CodeLeaseLost are the other refusals.
+func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]byte, provenance domain.Provenance, body io.Reader) (View, error) {
 	record, err := s.Store.Look(ctx, fence.JobID)
 	if err != nil {
 		return View{}, lost(err)
@@ -64,6 +64,7 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 		if err != nil || repeat {
 			return next, nil, err
 		}
+		event.Provenance = provenance
 		return next, &event, nil
 	}})
 	if err != nil {

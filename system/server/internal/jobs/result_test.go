@@ -51,7 +51,7 @@ func TestAFailedJobHasNoResult(t *testing.T) {
 	k := setup(t)
 	receipt := k.submit(t, "input")
 	fence, _ := k.claim(t)
-	if _, err := k.Fail(t.Context(), fence, "core_error", false, ""); err != nil {
+	if _, err := k.Fail(t.Context(), fence, "core_error", false, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err := k.OpenResult(t.Context(), k.user, receipt.ID)

@@ -133,7 +133,7 @@ func (k *kit) claim(t *testing.T) (domain.Fence, *protocol.Assignment) {
 
 func (k *kit) finish(t *testing.T, fence domain.Fence, content string) (jobs.View, error) {
 	t.Helper()
-	return k.Finish(t.Context(), fence, sha256.Sum256([]byte(content)), bytes.NewReader([]byte(content)))
+	return k.Finish(t.Context(), fence, sha256.Sum256([]byte(content)), "", bytes.NewReader([]byte(content)))
 }
 
 // completed submits, claims and finishes.

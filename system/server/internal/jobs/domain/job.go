@@ -79,7 +79,13 @@ type Event struct {
 	FencingToken int64
 	WorkerID     string
 	ErrorCode    failure.Code
+	Provenance   Provenance // of a worker's report alone
 }
+
+// Provenance is what a worker said of the run it reports: printable ASCII, bounded
+// by the protocol, empty where it said nothing. It is kept for people; no rule
+// looks at it (ARC-08).
+type Provenance string
 
 // HoldsLease reports whether fence is the job's current attempt and its lease
 // lives at now. The lease's last instant no longer counts as live.

@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"glovebox/system/protocol"
 	"glovebox/system/server/internal/jobs"
 	"glovebox/system/server/internal/jobs/domain"
 )
@@ -21,6 +23,7 @@ var transitionCases = []testCase{
 	{"many servers expire one lease once", []string{"JOB-06", "ARC-05"}, expireOnce},
 	{"bytes that have gone complete nothing", []string{"STO-02", "STO-03"}, pinGone},
 	{"an answered failure is found by its attempt and code alone", []string{"JOB-04"}, answeredFailure},
+	{"what was said of a run is kept whole with the event of its report", []string{"ARC-08"}, provenanceKept},
 	{"a failed row holds the last attempt's code", []string{"JOB-09", "JOB-11"}, failTerminal},
 }
 
@@ -268,5 +271,42 @@ func failTerminal(t *testing.T, s Subject) {
 	got := look(t, s, held.ID)
 	if got != want || got.Status != domain.Failed || got.ErrorCode != "invalid_input" || got.ErrorRetryable || got.ErrorDetail != "line 1" {
 		t.Errorf("the failed job is\n%+v, want\n%+v", got, want)
+	}
+}
+
+func provenanceKept(t *testing.T, s Subject) {
+	said := domain.Provenance(`said="' ~; ` + strings.Repeat("x", protocol.MaxProvenanceBytes-11))
+	for name, report := range map[string]func(j domain.Job, now time.Time) (domain.Job, domain.Event, error){
+		"a result": func(j domain.Job, now time.Time) (domain.Job, domain.Event, error) {
+			next, event, _, err := j.Finish(fenceOf(j), result(), now)
+			return next, event, err
+		},
+		"a final failure": func(j domain.Job, now time.Time) (domain.Job, domain.Event, error) {
+			return j.Fail(fenceOf(j), "invalid_input", "", 0, now)
+		},
+		"a failure that is tried again": func(j domain.Job, now time.Time) (domain.Job, domain.Event, error) {
+			return j.Fail(fenceOf(j), "timeout", "", time.Hour, now)
+		},
+		"a hand-back": func(j domain.Job, now time.Time) (domain.Job, domain.Event, error) {
+			return j.Fail(fenceOf(j), "worker_shutdown", "", 0, now)
+		},
+	} {
+		for _, words := range []domain.Provenance{said, ""} {
+			create(t, s, s.User(t))
+			held := claim(t, s, "w-1")
+			_, err := s.Store.Transition(t.Context(), jobs.Change{JobID: held.ID, Decide: func(j domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
+				next, event, err := report(j, now)
+				event.Provenance = words
+				return next, &event, err
+			}})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			history := s.History(t, held.ID)
+			claimed, reported := history[len(history)-2], history[len(history)-1]
+			if claimed.Provenance != "" || reported.Provenance != words {
+				t.Errorf("%s that says %.20q of its run: the claim's event has %q, the report's %q", name, words, claimed.Provenance, reported.Provenance)
+			}
+		}
 	}
 }

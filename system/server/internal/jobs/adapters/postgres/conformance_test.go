@@ -48,13 +48,13 @@ func (b *bundle) user(t *testing.T) string {
 func (b *bundle) history(t *testing.T, jobID string) []domain.Event {
 	t.Helper()
 	rows, err := b.admin.Query(t.Context(), `
-		SELECT coalesce(from_status, ''), to_status, cause, attempt, fencing_token, coalesce(worker_id, ''), coalesce(error_code, '')
+		SELECT coalesce(from_status, ''), to_status, cause, attempt, fencing_token, coalesce(worker_id, ''), coalesce(error_code, ''), coalesce(provenance, '')
 		FROM app.job_events WHERE job_id = $1 ORDER BY id`, jobID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e domain.Event, err error) {
-		err = row.Scan(&e.From, &e.To, &e.Cause, &e.Attempt, &e.FencingToken, &e.WorkerID, &e.ErrorCode)
+		err = row.Scan(&e.From, &e.To, &e.Cause, &e.Attempt, &e.FencingToken, &e.WorkerID, &e.ErrorCode, &e.Provenance)
 		return e, err
 	})
 	if err != nil {

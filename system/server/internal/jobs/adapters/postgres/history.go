@@ -20,6 +20,7 @@ type HistoryEvent struct {
 	WorkerID      string    `json:"worker_id,omitempty"`
 	ErrorCode     string    `json:"error_code,omitempty"`
 	CorrelationID string    `json:"correlation_id,omitempty"`
+	Provenance    string    `json:"provenance,omitempty"` // the worker's own words of its run
 }
 
 // History returns a job with all its events, oldest first, under the operator's
@@ -31,7 +32,7 @@ func (s *Store) History(ctx context.Context, jobID string) (jobs.Record, []Histo
 	}
 	rows, err := s.pool.Query(ctx, `
 		SELECT at, coalesce(from_status, ''), to_status, cause, attempt, fencing_token,
-		       coalesce(worker_id, ''), coalesce(error_code, ''), correlation_id
+		       coalesce(worker_id, ''), coalesce(error_code, ''), correlation_id, coalesce(provenance, '')
 		FROM app.job_events WHERE job_id = $1 ORDER BY id`, jobID)
 	if err != nil {
 		return jobs.Record{}, nil, fault("read the job's history", err)

@@ -193,7 +193,7 @@ func TestAWholeLifeOnTheRealParts(t *testing.T) {
 		t.Fatalf("claim: %+v, %v", a, err)
 	}
 	fence := domain.Fence{JobID: a.ID, WorkerID: "w-1", FencingToken: a.FencingToken}
-	view, err := one.Finish(t.Context(), fence, sha256.Sum256([]byte("out")), strings.NewReader("out"))
+	view, err := one.Finish(t.Context(), fence, sha256.Sum256([]byte("out")), "", strings.NewReader("out"))
 	if err != nil || view.Status != domain.Completed {
 		t.Fatalf("finish: %+v, %v", view, err)
 	}

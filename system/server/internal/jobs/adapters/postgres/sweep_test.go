@@ -101,7 +101,7 @@ func (s *swept) claim(t *testing.T) domain.Fence {
 }
 
 func (s *swept) finish(ctx context.Context, f domain.Fence, content string) error {
-	_, err := s.server.Finish(ctx, f, sha256.Sum256([]byte(content)), strings.NewReader(content))
+	_, err := s.server.Finish(ctx, f, sha256.Sum256([]byte(content)), "", strings.NewReader(content))
 	return err
 }
 
@@ -134,7 +134,7 @@ func TestRetentionCountsFromTheEndAndSparesLiveJobs(t *testing.T) {
 	if err := s.finish(t.Context(), s.claim(t), "out"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.server.Fail(t.Context(), s.claim(t), "invalid_input", false, ""); err != nil {
+	if _, err := s.server.Fail(t.Context(), s.claim(t), "invalid_input", false, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.claim(t)

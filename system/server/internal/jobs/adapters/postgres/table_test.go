@@ -83,6 +83,34 @@ func TestEachAttemptEndsOnceInTheHistory(t *testing.T) {
 	}
 }
 
+// TestTheHistoryBoundsWhatAWorkerSays: the length, and that it stands with a report.
+func TestTheHistoryBoundsWhatAWorkerSays(t *testing.T) {
+	evidence.Proves(t, "ARC-08")
+	t.Parallel()
+	b := setup(t)
+	job := b.job(t, b.user(t))
+	insert := func(token int, from, to, cause, said string) error {
+		_, err := b.admin.Exec(t.Context(), `
+			INSERT INTO app.job_events (job_id, from_status, to_status, cause, attempt, fencing_token, worker_id, provenance) VALUES ($1, $2, $3, $4, 1, $5, 'w', $6)`,
+			job.ID, from, to, cause, token, said)
+		return err
+	}
+	for i, c := range []struct {
+		from, to, cause string
+		length          int
+		good            bool
+	}{
+		{"processing", "completed", "finished", 512, true}, {"processing", "completed", "finished", 513, false}, {"processing", "completed", "finished", 0, false},
+		{"processing", "failed", "failed", 1, true}, {"processing", "pending", "retry", 1, true}, {"processing", "pending", "handed_back", 1, true},
+		{"pending", "processing", "claimed", 1, false}, {"processing", "pending", "lease_lost", 1, false}, {"processing", "failed", "exhausted", 1, false},
+		{"pending", "failed", "rejected", 1, false},
+	} {
+		if err := insert(i+1, c.from, c.to, c.cause, strings.Repeat("x", c.length)); (err == nil) != c.good {
+			t.Errorf("%d bytes with %s: %v, want accepted: %v", c.length, c.cause, err, c.good)
+		}
+	}
+}
+
 // TestAClaimIsOneStepOfAnIndex fills the table with finished jobs and asks the
 // planner.
 func TestAClaimIsOneStepOfAnIndex(t *testing.T) {

@@ -83,8 +83,8 @@ const (
 	transitionEvent = `
 		RETURNING j.id, j.status
 	), recorded AS (
-		INSERT INTO app.job_events (job_id, from_status, to_status, cause, attempt, fencing_token, worker_id, error_code, correlation_id)
-		SELECT c.id, $2, $7, $24, $25::int, $26::bigint, $27, $28, $29 FROM changed c
+		INSERT INTO app.job_events (job_id, from_status, to_status, cause, attempt, fencing_token, worker_id, error_code, correlation_id, provenance)
+		SELECT c.id, $2, $7, $24, $25::int, $26::bigint, $27, $28, $29, $30 FROM changed c
 	)
 	SELECT c.id, CASE c.status WHEN 'pending' THEN pg_notify('` + channel + `', '') END FROM changed c`
 
@@ -121,7 +121,8 @@ func apply(ctx context.Context, db querier, skipLocked bool, seen, next domain.J
 		next.NextAttemptAt, orNull(string(next.ErrorCode)), retryable, orNull(next.ErrorDetail),
 		orNull(result.StorageKey), size, sum, orNull(result.WorkerID), token,
 		next.UpdatedAt, nullTime(next.TerminalAt),
-		event.Cause, event.Attempt, event.FencingToken, orNull(event.WorkerID), orNull(string(event.ErrorCode)), seen.CorrelationID)
+		event.Cause, event.Attempt, event.FencingToken, orNull(event.WorkerID), orNull(string(event.ErrorCode)), seen.CorrelationID,
+		orNull(string(event.Provenance)))
 	sql := transitionSQL
 	if skipLocked {
 		sql = transitionFreeSQL

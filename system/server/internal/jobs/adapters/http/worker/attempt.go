@@ -93,6 +93,10 @@ func (h Handlers) result(r *http.Request) (jobs.View, error) {
 	if err != nil {
 		return jobs.View{}, err
 	}
+	said, err := provenance(r)
+	if err != nil {
+		return jobs.View{}, err
+	}
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return jobs.View{}, httperr.Refuse(httperr.UnsupportedMedia, "a result is application/octet-stream")
 	}
@@ -107,7 +111,7 @@ func (h Handlers) result(r *http.Request) (jobs.View, error) {
 	if r.ContentLength > h.MaxResult {
 		return jobs.View{}, &httperr.Error{Code: httperr.TooLarge, Message: "the result is larger than the server takes", Close: true}
 	}
-	return h.Service.Finish(r.Context(), attempt, declared, r.Body)
+	return h.Service.Finish(r.Context(), attempt, declared, said, r.Body)
 }
 
 // failBody tells absent from zero.
@@ -124,6 +128,11 @@ func (h Handlers) Fail(w http.ResponseWriter, r *http.Request) {
 		h.Errors.Error(w, r, err)
 		return
 	}
+	said, err := provenance(r)
+	if err != nil {
+		h.Errors.Error(w, r, err)
+		return
+	}
 	var body failBody
 	if err = wire.ReadJSON(r, &body); err == nil {
 		err = judgeReport(body)
@@ -132,7 +141,7 @@ func (h Handlers) Fail(w http.ResponseWriter, r *http.Request) {
 		h.Errors.Error(w, r, err)
 		return
 	}
-	status, err := h.Service.Fail(r.Context(), attempt, *body.Code, *body.Retryable, body.Detail)
+	status, err := h.Service.Fail(r.Context(), attempt, *body.Code, *body.Retryable, body.Detail, said)
 	if err != nil {
 		h.Errors.Error(w, r, lost(err))
 		return

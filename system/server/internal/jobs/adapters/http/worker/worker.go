@@ -26,8 +26,8 @@ type Service interface {
 	Claim(ctx context.Context, call jobs.ClaimCall) (*protocol.Assignment, error)
 	OpenInput(ctx context.Context, fence domain.Fence) (*jobs.InputFile, error)
 	Heartbeat(ctx context.Context, fence domain.Fence, slots protocol.Saturation) (time.Duration, error)
-	Finish(ctx context.Context, fence domain.Fence, declared [32]byte, body io.Reader) (jobs.View, error)
-	Fail(ctx context.Context, fence domain.Fence, code failure.Code, retryable bool, detail string) (domain.Status, error)
+	Finish(ctx context.Context, fence domain.Fence, declared [32]byte, provenance domain.Provenance, body io.Reader) (jobs.View, error)
+	Fail(ctx context.Context, fence domain.Fence, code failure.Code, retryable bool, detail string, provenance domain.Provenance) (domain.Status, error)
 }
 
 // Handlers are the routes of jobs in the internal API.
@@ -93,6 +93,28 @@ func fencingToken(values []string) (int64, error) {
 		return 0, bad
 	}
 	return token, nil
+}
+
+// provenance reads what the worker says of its run, "" where it says nothing. Only
+// its form is judged: what it means is between the worker and who reads the history.
+func provenance(r *http.Request) (domain.Provenance, error) {
+	values := r.Header.Values(protocol.HeaderProvenance)
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 || values[0] == "" || len(values[0]) > protocol.MaxProvenanceBytes || !printableASCII(values[0]) {
+		return "", httperr.Refuse(httperr.Invalid, "%s must be given at most once, as 1 to %d printable ASCII characters", protocol.HeaderProvenance, protocol.MaxProvenanceBytes)
+	}
+	return domain.Provenance(values[0]), nil
+}
+
+func printableASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // lost makes the answer about a job that is not there the same as about one that
