@@ -87,19 +87,28 @@ func (e *Executor) Execute(ctx context.Context, a protocol.Assignment, exchange 
 		return jobs.Failed(failure.SandboxFailure, "the input could not be brought into the sandbox whole", err)
 	}
 	v, err := e.run(ctx, slot, a)
+	var outcome jobs.Outcome
 	if err != nil {
-		return runError(err)
+		outcome = runError(err)
+	} else {
+		outcome = e.conclude(ctx, slot, v, a.MaxResultBytes, exchange)
 	}
+	outcome.Provenance = provenance(v)
+	return outcome
+}
+
+// conclude makes of a verdict the attempt's end: a failure, or the result sent.
+func (e *Executor) conclude(ctx context.Context, slot Slot, v verdict.Verdict, maxResultBytes int64, exchange jobs.Exchange) jobs.Outcome {
 	e.log.InfoContext(ctx, "core ended", "kind", v.Kind, "exit_code", v.ExitCode, "signal", v.Signal,
 		"result_size", v.Result.Size, "result_problem", v.Result.Problem, "duration_ms", v.DurationMS,
 		"image_digest", v.ImageDigest, "image_id", v.ImageID, "detail", v.Detail)
-	if bad := classify(v, a.MaxResultBytes); bad != nil {
+	if bad := classify(v, maxResultBytes); bad != nil {
 		if bad.code == failure.InvalidInput {
 			bad.detail = inputDetail(v, slot.Result())
 		}
 		return jobs.Failed(bad.code, bad.detail, nil)
 	}
-	return deliver(ctx, slot.Result(), v.Result.Size, exchange)
+	return deliver(ctx, slot.Result(), v, exchange)
 }
 
 // fetch brings the input into the slot and checks the file itself afterwards:
@@ -136,8 +145,20 @@ func runError(err error) jobs.Outcome {
 	return jobs.Failed(failure.SandboxFailure, "the sandbox gave no verdict", err)
 }
 
+// provenance is what the server shall keep of a run: the image, by the digest that
+// pins it and by its id (COR-05), and how long the core lived. It is empty without a
+// verdict, for then it is not known that anything ran. The server keeps it as text
+// and reads nothing in it (ARC-08).
+func provenance(v verdict.Verdict) string {
+	if v.ImageDigest == "" {
+		return ""
+	}
+	return fmt.Sprintf("image=%s; image_id=%s; duration_ms=%d", v.ImageDigest, v.ImageID, v.DurationMS)
+}
+
 // deliver hashes the result from the descriptor and sends it.
-func deliver(ctx context.Context, result *os.File, size int64, exchange jobs.Exchange) jobs.Outcome {
+func deliver(ctx context.Context, result *os.File, v verdict.Verdict, exchange jobs.Exchange) jobs.Outcome {
+	size := v.Result.Size
 	info, err := result.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() != size) {
 		err = fmt.Errorf("the result has %d bytes, the launcher judged %d", info.Size(), size)
@@ -153,7 +174,7 @@ func deliver(ctx context.Context, result *os.File, size int64, exchange jobs.Exc
 	if err != nil {
 		return jobs.Failed(failure.SandboxFailure, "the result could not be read", err)
 	}
-	switch err := exchange.DeliverResult(ctx, result, size, [32]byte(sum.Sum(nil))); {
+	switch err := exchange.DeliverResult(ctx, result, size, [32]byte(sum.Sum(nil)), provenance(v)); {
 	case err == nil:
 		return jobs.Outcome{Delivered: true}
 	case errors.Is(err, jobs.ErrTooLarge):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -217,4 +218,57 @@ func TestRunsThatAreEndedFromHere(t *testing.T) {
 			t.Errorf("got %+v, leaked %d", got, b.leaked())
 		}
 	})
+}
+
+// What ran is named by the launcher's verdict, in a delivery and in a failure, and
+// nothing is named where there was no verdict.
+func TestTheOutcomeNamesWhatRan(t *testing.T) {
+	t.Parallel()
+	evidence.Proves(t, "COR-05")
+	digest, id := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
+	const form = "image=%s; image_id=%s; duration_ms=1234"
+	verdictOf := func(kind verdict.Kind, exit int) verdict.Verdict {
+		return verdict.Verdict{Kind: kind, ExitCode: exit, DurationMS: 1234, ImageDigest: digest, ImageID: id}
+	}
+	tooLong := func(a *protocol.Assignment) { a.TimeoutSeconds = 0 } // the margin alone
+	rows := map[string]struct {
+		box    *box
+		wire   *wire
+		change func(*protocol.Assignment)
+		named  bool
+	}{
+		"delivered":     {box: &box{core: ended(t, "x", verdictOf(verdict.Exited, 0))}, wire: &wire{}, named: true},
+		"not delivered": {box: &box{core: ended(t, "x", verdictOf(verdict.Exited, 0))}, wire: &wire{deliverErr: jobs.ErrRefused}, named: true},
+		"refused input": {box: &box{core: ended(t, "", verdictOf(verdict.Exited, 3))}, wire: &wire{}, named: true},
+		"out of memory": {box: &box{core: ended(t, "", verdictOf(verdict.OutOfMemory, 0))}, wire: &wire{}, named: true},
+		"ended from here": {box: &box{core: func(ctx context.Context, _, _ string) (verdict.Verdict, error) {
+			<-ctx.Done()
+			return verdictOf(verdict.Killed, 0), nil
+		}}, wire: &wire{}, change: tooLong, named: true},
+		"no verdict": {box: &box{core: func(context.Context, string, string) (verdict.Verdict, error) {
+			return verdict.Verdict{}, io.ErrUnexpectedEOF
+		}}, wire: &wire{}},
+		"no input": {box: &box{}, wire: &wire{fetchErr: jobs.ErrInputMismatch}},
+		"no slot":  {box: &box{acquireErr: errors.New("full")}, wire: &wire{}},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := ""
+			if row.named {
+				want = fmt.Sprintf(form, digest, id)
+			}
+			row.box.t = t
+			got := row.box.execute(context.Background(), row.wire, row.change)
+			if got.Provenance != want {
+				t.Errorf("the outcome says %q, want %q", got.Provenance, want)
+			}
+			if row.wire.calls > 0 && row.wire.said != want {
+				t.Errorf("the delivery says %q, want %q", row.wire.said, want)
+			}
+			if len(want) > protocol.MaxProvenanceBytes {
+				t.Errorf("%d bytes are more than the protocol carries", len(want))
+			}
+		})
+	}
 }

@@ -98,6 +98,7 @@ type wire struct {
 
 	delivered []byte
 	sum       [32]byte
+	said      string
 	calls     int
 }
 
@@ -112,8 +113,9 @@ func (w *wire) FetchInput(_ context.Context, dst io.WriterAt) error {
 	return err
 }
 
-func (w *wire) DeliverResult(_ context.Context, src io.ReaderAt, size int64, sum [32]byte) error {
+func (w *wire) DeliverResult(_ context.Context, src io.ReaderAt, size int64, sum [32]byte, provenance string) error {
 	w.calls++
+	w.said = provenance
 	if w.deliverErr != nil {
 		return w.deliverErr
 	}

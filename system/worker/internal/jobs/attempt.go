@@ -94,13 +94,15 @@ func (t *attempt) conclude(lease, work context.Context, outcome Outcome) string 
 	case lease.Err() != nil:
 		return EndLeaseLost
 	case errors.Is(context.Cause(work), ErrHandBack):
+		ran := outcome.Provenance
 		outcome = Failed(failure.WorkerShutdown, "the worker stops", ErrHandBack)
+		outcome.Provenance = ran
 		ctx, cancel := context.WithTimeout(lease, t.loop.client.timing.HandBack)
 		defer cancel()
 		lease = ctx
 	}
 	err := t.loop.persist(lease, 0, func(ctx context.Context) error {
-		_, err := t.loop.client.Fail(ctx, t.fence, outcome.Failure)
+		_, err := t.loop.client.Fail(ctx, t.fence, outcome.Failure, outcome.Provenance)
 		return err
 	})
 	switch {
@@ -123,11 +125,11 @@ func (t *attempt) FetchInput(ctx context.Context, dst io.WriterAt) error {
 }
 
 // DeliverResult implements Exchange.
-func (t *attempt) DeliverResult(ctx context.Context, src io.ReaderAt, size int64, sum [32]byte) error {
+func (t *attempt) DeliverResult(ctx context.Context, src io.ReaderAt, size int64, sum [32]byte, provenance string) error {
 	t.keeper.delivering.Store(true)
 	defer t.keeper.delivering.Store(false)
 	return t.lost(t.loop.persist(ctx, 0, func(ctx context.Context) error {
-		return t.loop.client.Result(ctx, t.fence, src, size, sum)
+		return t.loop.client.Result(ctx, t.fence, src, size, sum, provenance)
 	}))
 }
 

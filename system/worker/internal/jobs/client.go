@@ -110,6 +110,14 @@ func (c *Client) fenced(ctx context.Context, method, path string, fence Fence, b
 	return req, err
 }
 
+// setProvenance adds what is to be kept of a run, where there is anything. The text
+// is the launcher's in part: a header that the server must refuse would cost a result.
+func setProvenance(req *http.Request, text string) {
+	if text = strings.TrimSpace(ascii(text, protocol.MaxProvenanceBytes)); text != "" {
+		req.Header.Set(protocol.HeaderProvenance, text)
+	}
+}
+
 // call sends a request with a short answer and decodes it into answer. The
 // status is 200, or 204 with answer untouched.
 func (c *Client) call(verb string, req *http.Request, answer any) (status int, err error) {

@@ -45,8 +45,8 @@ type Exchange interface {
 	// of the assignment, ErrLocal that dst failed.
 	FetchInput(ctx context.Context, dst io.WriterAt) error
 	// DeliverResult sends size bytes of src, whose SHA-256 is sum. On nil the
-	// server has stored them and the job is completed.
-	DeliverResult(ctx context.Context, src io.ReaderAt, size int64, sum [32]byte) error
+	// server has stored them and the job is completed. provenance is as in Outcome.
+	DeliverResult(ctx context.Context, src io.ReaderAt, size int64, sum [32]byte, provenance string) error
 }
 
 // Outcome is how an attempt ended.
@@ -54,6 +54,9 @@ type Outcome struct {
 	// Delivered: the server has taken the result. Failure is empty then.
 	Delivered bool
 	Failure   protocol.FailureReport
+	// Provenance is told to the server beside the end, which keeps it: what ran.
+	// Empty where nothing is known to have run.
+	Provenance string
 	// Cause is for the log alone.
 	Cause error
 }

@@ -66,7 +66,7 @@ func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	if err := client.Input(context.Background(), a, zeros{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Result(context.Background(), jobs.Fence{JobID: a.ID, Token: 1}, zeros{}, largeBytes, sum); err != nil {
+	if err := client.Result(context.Background(), jobs.Fence{JobID: a.ID, Token: 1}, zeros{}, largeBytes, sum, ""); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

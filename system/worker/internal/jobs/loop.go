@@ -160,7 +160,7 @@ func (l *Loop) giveBack(ctx context.Context, a protocol.Assignment) {
 	defer cancel()
 	report := Failed(failure.WorkerShutdown, "the worker stops", nil).Failure
 	err := l.persist(ctx, 0, func(ctx context.Context) error {
-		_, err := l.client.Fail(ctx, Fence{JobID: a.ID, Token: a.FencingToken}, report)
+		_, err := l.client.Fail(ctx, Fence{JobID: a.ID, Token: a.FencingToken}, report, "")
 		return err
 	})
 	l.observer.AttemptEnded(string(failure.WorkerShutdown))

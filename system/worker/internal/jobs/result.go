@@ -12,10 +12,11 @@ import (
 	"glovebox/system/protocol"
 )
 
-// Result sends size bytes of src under their SHA-256. The same call again, after
+// Result sends size bytes of src under their SHA-256, with what is to be kept of
+// the run they came from, "" for nothing. The same call again, after
 // an answer was lost, gets the same answer from the server. An answer that does
 // not repeat size and hash is ErrRefused.
-func (c *Client) Result(ctx context.Context, fence Fence, src io.ReaderAt, size int64, sum [32]byte) error {
+func (c *Client) Result(ctx context.Context, fence Fence, src io.ReaderAt, size int64, sum [32]byte, provenance string) error {
 	ctx, guard := guardStall(ctx, c.timing.Stall)
 	defer guard.stop()
 	body := func() io.ReadCloser {
@@ -38,6 +39,7 @@ func (c *Client) Result(ctx context.Context, fence Fence, src io.ReaderAt, size 
 	req.Header.Set("User-Agent", "glovebox-worker")
 	req.Header.Set(protocol.HeaderFencingToken, strconv.FormatInt(fence.Token, 10))
 	req.Header.Set(protocol.HeaderReprDigest, "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
+	setProvenance(req, provenance)
 
 	var answer protocol.ResultAnswer
 	status, err := c.call("result", req, &answer)

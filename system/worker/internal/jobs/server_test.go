@@ -62,6 +62,7 @@ type job struct {
 	completed int
 	report    protocol.FailureReport
 	reports   int
+	said      []string // of the run, by the report that ended it; nil without the header
 }
 
 func newServer(t *testing.T) *server {
@@ -252,7 +253,7 @@ func (s *server) result(j *job, w http.ResponseWriter, r *http.Request) {
 		refuse(w, 409, protocol.CodeLeaseLost)
 		return
 	default:
-		j.status, j.result = "completed", content
+		j.status, j.result, j.said = "completed", content, r.Header.Values(protocol.HeaderProvenance)
 		j.completed++
 	}
 	s.moved.Broadcast()
@@ -273,7 +274,7 @@ func (s *server) fail(j *job, w http.ResponseWriter, r *http.Request) {
 	if j.status != "failed" {
 		j.reports++
 	}
-	j.status, j.report = "failed", report
+	j.status, j.report, j.said = "failed", report, r.Header.Values(protocol.HeaderProvenance)
 	s.moved.Broadcast()
 	answer(w, 200, protocol.FailureAnswer{Status: "failed"})
 }
