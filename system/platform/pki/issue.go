@@ -54,15 +54,20 @@ func (s Store) Issue(req Request, out string) (Issued, error) {
 // stands beside the certificate with the suffix .key. A leaf that this folder's
 // authorities did not sign is refused with ErrForeign; an expired one is not.
 //
+// The files belong to the service that uses them, which may have been taken over
+// and have put another's certificate there. A leaf whose key is not beside it is
+// refused with ErrNotHeld: nobody is given a new key for what it does not hold.
+//
 // The two files change one after the other. A process that reads between the
 // two keeps its old pair (package tlsconf), and a crash there is mended by
-// renewing again.
+// renewing again: the old key is kept with the suffix .old until both are new.
 func (s Store) Renew(certFile string) (Issued, error) {
 	stem, ok := strings.CutSuffix(certFile, ".crt")
 	if !ok {
 		return Issued{}, fmt.Errorf("renew %s: wanted a file with the suffix .crt", certFile)
 	}
-	text, err := os.ReadFile(certFile)
+	keyFile := stem + ".key"
+	text, err := readFile(certFile)
 	if err != nil {
 		return Issued{}, fmt.Errorf("renew: %w", err)
 	}
@@ -75,6 +80,10 @@ func (s Store) Renew(certFile string) (Issued, error) {
 	if err != nil {
 		return Issued{}, fmt.Errorf("renew %s: %w", certFile, err)
 	}
+	oldKey, err := keyOf(old, keyFile, keyFile+oldSuffix)
+	if err != nil {
+		return Issued{}, fmt.Errorf("renew %s: %w", certFile, err)
+	}
 	authority, err := s.signer(id.signer)
 	if err != nil {
 		return Issued{}, err
@@ -83,7 +92,34 @@ func (s Store) Renew(certFile string) (Issued, error) {
 	if err != nil {
 		return Issued{}, err
 	}
-	return s.write(leaf, certFile, stem+".key", replaceKeepingOwner)
+	if err := replaceKeepingOwner(keyFile+oldSuffix, oldKey, modeKey); err != nil {
+		return Issued{}, err
+	}
+	issued, err := s.write(leaf, certFile, keyFile, replaceKeepingOwner)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := os.Remove(keyFile + oldSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Issued{}, fmt.Errorf("remove the old key: %w", err)
+	}
+	return issued, nil
+}
+
+// oldSuffix names the key that a renewal is about to replace.
+const oldSuffix = ".old"
+
+// keyOf returns the content of the first of files that holds leaf's key.
+func keyOf(leaf *x509.Certificate, files ...string) ([]byte, error) {
+	for _, file := range files {
+		text, err := readFile(file)
+		if err != nil {
+			continue // it holds no key of ours: the error below says what is wanted
+		}
+		if key, err := parseKey(text); err == nil && key.PublicKey.Equal(leaf.PublicKey) {
+			return text, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: wanted in %s; put it there, or issue a new certificate with pki issue", ErrNotHeld, files[0])
 }
 
 // identityOf reads back what Issue put into a leaf.

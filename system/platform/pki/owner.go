@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -24,10 +23,5 @@ func replaceKeepingOwner(path string, content []byte, mode fs.FileMode) error {
 	if !ok {
 		return fmt.Errorf("look at %s: this system does not tell a file's owner", path)
 	}
-	return place(path, content, info.Mode().Perm()&^0o007|mode&0o007, func(temporary string) error {
-		if err := os.Chown(temporary, int(owner.Uid), int(owner.Gid)); err != nil {
-			return fmt.Errorf("give %s its owner: %w", filepath.Base(path), err)
-		}
-		return os.Rename(temporary, path)
-	})
+	return place(path, content, info.Mode().Perm()&^0o007|mode&0o007, owner, func(temporary string) error { return os.Rename(temporary, path) })
 }

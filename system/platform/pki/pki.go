@@ -79,6 +79,8 @@ var (
 	ErrForeign = errors.New("signed by another authority")
 	// ErrRotating: a rotation has not been finished.
 	ErrRotating = errors.New("a rotation is not finished")
+	// ErrNotHeld: no key of the certificate to be renewed stands beside it.
+	ErrNotHeld = errors.New("the certificate's own key is not beside it")
 )
 
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)

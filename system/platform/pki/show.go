@@ -50,7 +50,7 @@ func (s Store) Show(path string) ([]Info, error) {
 	}
 	var infos []Info
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := readFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("show: %w", err)
 		}
