@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,7 +23,7 @@ func TestMainJob(t *testing.T) {
 	evidence.Record(t, evidence.Claim{
 		Requirements: []string{"ARC-01", "ARC-05", "ARC-07", "ARC-10", "API-01", "API-02", "JOB-10", "STO-04", "COR-05", "HAR-08"},
 		Tried:        "two users process the samples at once through two workers",
-		Oracle:       "bytecode of the downloaded files, observer's view, engine list, mounts, disk",
+		Oracle:       "bytecode of the downloaded files, observer's view, operator's job show, engine list, mounts, disk",
 	})
 	s := start(t, "main", 21000, local.Options{Servers: 2, Workers: 2})
 	db := observer(t, s)
@@ -90,6 +92,59 @@ func TestMainJob(t *testing.T) {
 		}
 		alice.must("fetch", id, "-o", filepath.Join(t.TempDir(), "own")) // control
 	})
+
+	t.Run("what ran is on record", func(t *testing.T) {
+		evidence.Proves(t, "COR-05")
+		content, err := os.ReadFile(filepath.Join(root, "out/images/core.json"))
+		if err != nil {
+			t.Fatalf("the core's image is not built; run make image: %v", err)
+		}
+		var built struct {
+			Digest string `json:"digest"`
+			ID     string `json:"image_id"`
+		}
+		if err := json.Unmarshal(content, &built); err != nil || built.Digest == "" || built.ID == "" {
+			t.Fatalf("the image builder left %s (%v)", content, err)
+		}
+		p := login(t, s, 0)
+		id := p.submit(samples[0])
+		p.must("wait", id)
+		want := regexp.MustCompile("^image=" + built.Digest + "; image_id=" + built.ID + `; duration_ms=\d+$`)
+		finished := 0
+		for _, e := range jobShow(t, s, id) {
+			switch {
+			case e.Cause == "finished" && want.MatchString(e.Provenance):
+				finished++
+			case e.Provenance != "" || e.Cause == "finished":
+				t.Errorf("the event %s says %q of its run, want %s", e.Cause, e.Provenance, want)
+			}
+		}
+		if finished != 1 {
+			t.Errorf("%d finished events name the image", finished)
+		}
+	})
+}
+
+// shownEvent is what the operator is shown of one transition.
+type shownEvent struct {
+	Cause      string `json:"cause"`
+	Provenance string `json:"provenance"`
+}
+
+// jobShow asks for a job's history as an operator does.
+func jobShow(t *testing.T, s *local.System, id string) []shownEvent {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(s.BinDir, "glovebox-server"), "job", "show", id, "--json", "--config", s.AdminConfig).Output()
+	var shown struct {
+		Events []shownEvent `json:"events"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &shown)
+	}
+	if err != nil {
+		t.Fatalf("glovebox-server job show: %v\n%s", err, out)
+	}
+	return shown.Events
 }
 
 // Another image that keeps the contract drops in.
