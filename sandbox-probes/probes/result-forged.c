@@ -12,6 +12,17 @@ static int hole(void)
 	int fd = open(RESULT, O_WRONLY);
 	return ftruncate(fd, param("limit", 1 << 20)) ? 71 : 0;
 }
+/* Fill to the bound and stay there, so that the host can look. */
+static int full(void)
+{
+	static char chunk[1 << 16];
+	int fd = open(RESULT, O_WRONLY);
+
+	for (off_t done = 0; done < param("limit", 1 << 20); done += (off_t)sizeof chunk)
+		if (pwrite(fd, chunk, sizeof chunk, done) < 0)
+			return 5;
+	return 0;
+}
 static int over(void)
 {
 	int fd = open(RESULT, O_WRONLY);
@@ -31,7 +42,7 @@ static int plain(void)
 
 int main(void)
 {
-	static const struct check ways[] = {{"empty", empty}, {"partial-then-error", partial_then_error}, {"hole", hole}, {"over", over},
+	static const struct check ways[] = {{"empty", empty}, {"partial-then-error", partial_then_error}, {"hole", hole}, {"full", full}, {"over", over},
 		{"diagnostic", refusal_with_diagnostic}, {"plain", plain}, {NULL, NULL}};
 
 	if (slurp(INPUT, order, sizeof order) < 0)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"glovebox/system/worker/probe"
 	"glovebox/threat-model/evidence"
 )
@@ -59,14 +61,13 @@ var accounts = []account{
 		},
 	},
 	{
-		id: "blocks", title: "the result takes no more blocks than its bound", order: "result-forged over limit=1048577",
+		id: "blocks", title: "the result takes no more of the disk than its bound", order: "result-forged full limit=1048576",
 		requirements: []string{"SBX-04"}, oracle: "the result's inode on the host",
 		ask: func(_ *Suite, r probe.Running, l probe.Limits, _ time.Duration) (string, string) {
-			info, err := os.Stat(filepath.Join(r.SlotDir, "result"))
-			if err != nil {
-				return "", err.Error()
-			}
-			return fmt.Sprintf("%d bytes", info.Size()), wrongIf(nil, info.Size() > l.MaxResultBytes)
+			var st unix.Stat_t
+			err := unix.Stat(filepath.Join(r.SlotDir, "result"), &st)
+			return fmt.Sprintf("%d bytes in %d blocks", st.Size, st.Blocks),
+				wrongIf(err, st.Size != l.MaxResultBytes || st.Blocks*512 > l.MaxResultBytes+64<<10)
 		},
 	},
 	{id: "log-of-a-kill", title: "a forbidden call leaves at most one line in the kernel's log", order: "architecture int80-getpid", requirements: []string{"SBX-16"}, oracle: "/dev/kmsg, lines that name the slot's user"},
