@@ -97,18 +97,3 @@ func attach(disk *os.File) (*os.File, error) {
 	}
 	return nil, errors.New("attach slot disk: no loop device stays free; raise the kernel's max_loop")
 }
-
-// detach unmounts whatever is on dir, once for each layer. Lazily: a descriptor
-// held elsewhere must not keep a slot from being cleaned.
-func detach(dir string) error {
-	for {
-		err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		switch {
-		case err == nil:
-		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not a mount point, or gone
-			return nil
-		default:
-			return fmt.Errorf("unmount slot filesystem: %w", err)
-		}
-	}
-}

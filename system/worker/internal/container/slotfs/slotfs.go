@@ -230,16 +230,10 @@ func (f *FS) InputSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// Remove empties the files, unmounts and removes everything. It may be called
-// again after an error, and on what Make left half made.
+// Remove empties the files, unmounts and removes everything, also while a worker
+// still holds its descriptors. It may be called again after an error, and on what
+// Make left half made.
 func (f *FS) Remove() error {
-	// A worker may still hold its descriptors, which keep the filesystem alive
-	// after the unmount: without bytes it costs nothing.
-	for _, file := range []*os.File{f.Input, f.kept} {
-		if file != nil {
-			_ = file.Truncate(0)
-		}
-	}
 	for _, file := range []*os.File{f.Input, f.kept, f.Result} {
 		if file != nil {
 			_ = file.Close()
@@ -251,7 +245,7 @@ func (f *FS) Remove() error {
 
 func remove(root, name string) error {
 	dir := filepath.Join(root, name)
-	if err := detach(dir); err != nil {
+	if err := retire(dir, imagePath(root, name)); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -206,26 +207,108 @@ func withFile(path string, do func(fd int) error) error {
 	return errors.Join(do(int(f.Fd())), f.Close())
 }
 
-func TestHeldDescriptorsDoNotKeepTheSlot(t *testing.T) {
-	evidence.Proves(t, "SBX-12")
+// A worker that keeps the descriptors of an attempt keeps nothing of the host's:
+// no byte that was there, the image's included, and no room for new ones.
+func TestHeldDescriptorsKeepNothing(t *testing.T) {
+	evidence.Proves(t, "SBX-12", "SBX-09")
 	backings(t, func(t *testing.T, c slotfs.Config) {
-		f := made(t, c)
-		fd, err := unix.Dup(int(f.Input.Fd()))
+		f, err := slotfs.Make(t.Context(), c, slotfs.NewName(), gid, files{"core": strings.Repeat("program", 4096)})
+		t.Cleanup(func() { _ = f.Remove() })
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd)
+		input, err := unix.Dup(int(f.Input.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(input)
+		// The image can be read by every user of the host.
+		program, err := os.Open(filepath.Join(f.Files.Rootfs, "core"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close()
+		var disk *os.File
+		if c.Backing == slotfs.Loop {
+			if disk, err = os.Open(filepath.Dir(f.Files.Input) + ".disk"); err != nil {
+				t.Fatal(err)
+			}
+			defer disk.Close()
+		}
 		if _, err := f.Input.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Remove(); err != nil {
 			t.Fatal(err)
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil || st.Blocks != 0 {
-			t.Errorf("the held file still has %d blocks, %v", st.Blocks, err)
+		if left, err := os.ReadDir(c.Root); err != nil || len(left) != 0 {
+			t.Errorf("left below the root: %v, %v", left, err)
 		}
+		if n, err := unix.Pwrite(input, make([]byte, 1<<20), 0); err == nil && n > 4096 {
+			t.Errorf("%d bytes could be written after the end of the slot", n)
+		}
+		used(t, input, disk)
 	})
+}
+
+// A program of the image that a worker's user runs cannot be emptied; its slot is
+// not called clean, so that no more than each slot's own room is ever held.
+func TestARunningProgramKeepsItsOwnSlotOnly(t *testing.T) {
+	evidence.Proves(t, "SBX-12")
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, slotfs.Tmpfs)
+	c.ImageBytes = int64(len(sleep))
+	f, err := slotfs.Make(t.Context(), c, slotfs.NewName(), gid, files{"core": string(sleep)})
+	t.Cleanup(func() { _ = f.Remove() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(filepath.Join(f.Files.Rootfs, "core"), "300")
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	removed := f.Remove()
+	if err := errors.Join(program.Process.Kill(), ignoreExit(program.Wait())); err != nil {
+		t.Fatal(err)
+	}
+	if removed == nil {
+		t.Error("the slot was called clean while a program of it ran")
+	}
+	if err := f.Remove(); err != nil {
+		t.Errorf("after the program's end: %v", err)
+	}
+	if left, err := os.ReadDir(c.Root); err != nil || len(left) != 0 {
+		t.Errorf("left below the root: %v, %v", left, err)
+	}
+}
+
+func ignoreExit(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+// used demands that what the held descriptors keep alive costs a page at most.
+func used(t *testing.T, fd int, disk *os.File) {
+	t.Helper()
+	if disk != nil {
+		if info, err := disk.Stat(); err != nil || info.Size() != 0 {
+			t.Errorf("the slot's disk still has %d bytes, %v", info.Size(), err)
+		}
+		return
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Blocks > 1 || st.Blocks-st.Bfree > 1 {
+		t.Errorf("the held filesystem has %d blocks, of which %d are in use", st.Blocks, st.Blocks-st.Bfree)
+	}
 }
 
 func TestLeftoversAreFoundAndRemoved(t *testing.T) {
