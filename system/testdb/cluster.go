@@ -169,16 +169,26 @@ func (c *Cluster) init(ctx context.Context) error {
 		return err
 	}
 	c.pass = RandomPassword()
-	if err := os.WriteFile(passFile, []byte(c.pass.Reveal()+"\n"), 0o600); err != nil {
+	if err := c.writePassword(passFile); err != nil {
 		return fmt.Errorf("write the administrator's password: %w", err)
-	}
-	if c.cred != nil {
-		if err := os.Chown(passFile, int(c.cred.Credential.Uid), int(c.cred.Credential.Gid)); err != nil {
-			return fmt.Errorf("give the administrator's password to postgres: %w", err)
-		}
 	}
 	return c.run(ctx, "initdb", "-D", c.data(), "-U", adminRole, "-A", "scram-sha-256", "--pwfile", passFile,
 		"-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+}
+
+// writePassword makes the file and gives it to the cluster's user. The folder is
+// that user's already, who could have put a link there: what it leads to must be
+// neither written nor given away.
+func (c *Cluster) writePassword(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(c.pass.Reveal() + "\n")
+	if err == nil && c.cred != nil {
+		err = f.Chown(int(c.cred.Credential.Uid), int(c.cred.Credential.Gid))
+	}
+	return errors.Join(err, f.Close())
 }
 
 // run runs one of PostgreSQL's programs. Its output goes to a file: a pipe would

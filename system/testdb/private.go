@@ -32,7 +32,8 @@ func startPrivate(ctx context.Context) (*Cluster, error) {
 	const keeper = `dir=$1; shift; "$@" & child=$!; read -r _; kill -INT $child; wait $child; rm -rf "$dir"`
 	args := append([]string{"-c", keeper, "keeper", dir, filepath.Join(c.bin, "postgres"), "-D", c.data()}, c.settings()...)
 	cmd := exec.Command("/bin/sh", args...)
-	log, err := os.Create(c.logFile())
+	// The folder is the cluster's user's own: a link there must not be followed.
+	log, err := os.OpenFile(c.logFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make the private cluster's log: %w", err)
 	}

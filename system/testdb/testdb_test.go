@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -181,5 +182,38 @@ func TestNoBackendIsAnErrorThatTeaches(t *testing.T) {
 	t.Setenv(testdb.DSNEnv, "postgres://nobody:s3cr3t@127.0.0.1:1/none?sslmode=disable&connect_timeout=2")
 	if _, err := testdb.StartBackend(t.Context(), "dsn"); err == nil || strings.Contains(err.Error(), "s3cr3t") {
 		t.Errorf("an address where nobody listens: %v", err)
+	}
+}
+
+// The cluster's folder belongs to the user postgres, whom other services of a
+// host may share. A link of his there must not make root write, or give away,
+// what it leads to.
+func TestALinkInTheClustersFolderIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("untouched"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(victim, filepath.Join(dir, "admin-password")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testdb.StartCluster(t.Context(), dir, testdb.Options{}); err == nil {
+		t.Error("a cluster was made over a link")
+	}
+	content, err := os.ReadFile(victim)
+	if err != nil || string(content) != "untouched" {
+		t.Errorf("the link's target was written: %q, %v", content, err)
+	}
+	after, err := os.Stat(victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t); a.Uid != b.Uid || a.Gid != b.Gid {
+		t.Errorf("the link's target was given from user %d to %d", a.Uid, b.Uid)
 	}
 }
