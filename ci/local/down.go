@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,15 +101,30 @@ func (s *System) Down() error {
 // keepLogs copies the logs that lie in the state folder beside the others.
 func (s *System) keepLogs() error {
 	for from, to := range map[string]string{"pg/log": "postgres.log", "eng/log": "engine.log"} {
-		content, err := os.ReadFile(s.path(from))
-		if err != nil {
-			continue // it never started
-		}
-		if err := os.WriteFile(filepath.Join(s.LogsDir, to), content, 0o600); err != nil {
+		if err := copyLog(s.path(from), filepath.Join(s.LogsDir, to)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copyLog copies a log that may lie in a folder of another user: a link there is
+// not followed, and nothing but a file is read.
+func copyLog(from, to string) error {
+	log, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil //nolint:nilerr // it never started, or is no log
+	}
+	defer log.Close()
+	if info, err := log.Stat(); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	kept, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(kept, log)
+	return errors.Join(err, kept.Close())
 }
 
 // clearState detaches the mounts below dir, deepest first, and removes it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,7 +35,7 @@ func (s *System) makeCertificates() error {
 		if err != nil {
 			return err
 		}
-		return s.giveTo(uid, s.path(dir), issued.Cert, issued.Key)
+		return s.giveTo(uid, issued.Cert, issued.Key)
 	}
 	for _, signer := range []pki.Authority{pki.Public, pki.Internal} {
 		if err := issue(pki.Server, signer, "main", "tls/server", uids["server"]); err != nil {
@@ -63,7 +64,9 @@ func (s *System) makeCertificates() error {
 			return err
 		}
 	}
-	return nil
+	// The folders last: while root writes in one, it is nobody else's, so that no
+	// link can be put in the way by another system's process of the same uid.
+	return errors.Join(s.giveTo(uids["server"], s.path("tls/server")), s.giveTo(uids["worker"], s.path("tls/worker")))
 }
 
 // giveTo makes uid the owner of the paths where the caller may do so.
