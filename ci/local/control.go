@@ -5,23 +5,57 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Kill sends SIGKILL to the named process ("worker-0") and forgets it.
 func (s *System) Kill(name string) error {
+	p, err := s.forget(name)
+	if err != nil {
+		return err
+	}
+	return p.Signal(syscall.SIGKILL)
+}
+
+// Stop asks the named process to end, waits for it, insists after grace, and
+// forgets it. That it had to insist is an error.
+func (s *System) Stop(name string, grace time.Duration) error {
+	p, err := s.forget(name)
+	if err != nil {
+		return err
+	}
+	return p.stop(grace)
+}
+
+// Await waits until the named process has ended by itself, and forgets it.
+func (s *System) Await(ctx context.Context, name string) error {
+	p, ok := s.Process(name)
+	for ok && p.Alive() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s has not ended: %w", name, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	_, err := s.forget(name)
+	return err
+}
+
+func (s *System) forget(name string) (Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, p := range s.Processes {
 		if p.Name == name {
 			s.Processes = append(s.Processes[:i], s.Processes[i+1:]...)
-			return p.Signal(syscall.SIGKILL)
+			return p, nil
 		}
 	}
-	return fmt.Errorf("no process %s was started", name)
+	return Process{}, fmt.Errorf("no process %s was started", name)
 }
 
-// Restart starts a killed process again: server-N, worker-N, launcher-N or sweeper.
-func (s *System) Restart(ctx context.Context, name string) error {
+// Restart starts a process again that was killed or stopped: server-N, worker-N,
+// launcher-N or sweeper. env is added to its environment.
+func (s *System) Restart(ctx context.Context, name string, env ...string) error {
 	kind, number, _ := strings.Cut(name, "-")
 	var i int
 	if kind != "sweeper" {
@@ -42,6 +76,7 @@ func (s *System) Restart(ctx context.Context, name string) error {
 	default:
 		return fmt.Errorf("%s cannot be restarted alone", name)
 	}
+	p.env = append(p.env, env...)
 	started, err := s.start(p)
 	if err != nil {
 		return err

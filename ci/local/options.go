@@ -31,6 +31,11 @@ type Options struct {
 	PortBase int      // 0: the documented ports
 	Storage  string   // "fs"
 	LogLevel string   // "info"
+	// StorageBytes gives the storage a file system of its own and of that size, so
+	// that a test can fill it or make it read-only; 0 is a folder beside the rest.
+	StorageBytes int64
+	// Programs names other files for programs of out/bin, by their base name.
+	Programs map[string]string
 	// Progress is told each step; nil is silence.
 	Progress func(step string)
 }

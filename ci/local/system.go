@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"glovebox/ci/engine"
 	"glovebox/system/testdb"
@@ -56,6 +57,11 @@ func (s *System) makeFolders() error {
 		if err := os.Mkdir(s.path(f.name), 0o700); err != nil {
 			return err
 		}
+		if f.name == "storage" && s.opts.StorageBytes > 0 {
+			if err := mountMemory(s.path(f.name), s.opts.StorageBytes); err != nil {
+				return err
+			}
+		}
 		if os.Getuid() == 0 {
 			if err := os.Chown(s.path(f.name), f.uid, f.gid); err != nil {
 				return err
@@ -66,6 +72,14 @@ func (s *System) makeFolders() error {
 		}
 	}
 	return os.MkdirAll(s.LogsDir, 0o755)
+}
+
+// mountMemory mounts a file system of size bytes at dir; clearState detaches it.
+func mountMemory(dir string, size int64) error {
+	if err := syscall.Mount("glovebox-storage", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, fmt.Sprintf("size=%d", size)); err != nil {
+		return fmt.Errorf("mount the storage's file system: %w", err)
+	}
+	return nil
 }
 
 // unixMode turns the octal setgid bit into Go's.
@@ -86,7 +100,11 @@ func (s *System) copyPrograms() error {
 		return fmt.Errorf("the programs are not built; run make build: %w", err)
 	}
 	for _, e := range entries {
-		content, err := os.ReadFile(filepath.Join(from, e.Name()))
+		source := filepath.Join(from, e.Name())
+		if other := s.opts.Programs[e.Name()]; other != "" {
+			source = other
+		}
+		content, err := os.ReadFile(source)
 		if err != nil {
 			return err
 		}

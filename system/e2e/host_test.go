@@ -1,10 +1,13 @@
 package e2e_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +29,7 @@ func leftovers(s *local.System) string {
 	if n := len(strings.Fields(string(out))); n > 0 {
 		found = append(found, fmt.Sprintf("%d containers", n))
 	}
-	for _, pid := range coreProcesses() {
+	for _, pid := range coreProcesses(s) {
 		found = append(found, "core process "+pid)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -35,6 +38,9 @@ func leftovers(s *local.System) string {
 	}
 	if n := strings.Count(string(mounts), " "+filepath.Join(state, "slots-")); n > 0 {
 		found = append(found, fmt.Sprintf("%d slot mounts", n))
+	}
+	for _, group := range slotGroups(s) {
+		found = append(found, "cgroup "+group)
 	}
 	for _, dir := range slotFolders(state) {
 		found = append(found, "slot folder "+dir)
@@ -45,13 +51,29 @@ func leftovers(s *local.System) string {
 	return strings.Join(found, ", ")
 }
 
-// coreProcesses returns the pids that run /core as a slot's user.
-func coreProcesses() []string {
+// launcherNames are the names that the system's launchers give to their cgroups:
+// they follow from the slots' roots, so another system on this host has others.
+func launcherNames(s *local.System) []string {
+	var names []string
+	for i := range s.PIDs.Launcher {
+		sum := sha256.Sum256([]byte(filepath.Join(filepath.Dir(s.BinDir), fmt.Sprintf("slots-%d", i))))
+		names = append(names, "glovebox-"+hex.EncodeToString(sum[:4]))
+	}
+	return names
+}
+
+// coreProcesses returns the pids in the groups of the system's slots that run as a
+// slot's user.
+func coreProcesses(s *local.System) []string {
 	var pids []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		status, err := os.ReadFile(filepath.Join(dir, "status"))
 		if err != nil {
+			continue
+		}
+		groups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+		if err != nil || !slices.ContainsFunc(launcherNames(s), func(name string) bool { return strings.Contains(string(groups), name) }) {
 			continue
 		}
 		for line := range strings.Lines(string(status)) {
@@ -62,6 +84,22 @@ func coreProcesses() []string {
 		}
 	}
 	return pids
+}
+
+// slotGroups lists the cgroups of attempts, in every hierarchy of the host.
+func slotGroups(s *local.System) []string {
+	var found []string
+	for _, name := range launcherNames(s) {
+		for _, pattern := range []string{"/sys/fs/cgroup/*/" + name + "/*", "/sys/fs/cgroup/" + name + "/*"} {
+			paths, _ := filepath.Glob(pattern)
+			for _, path := range paths {
+				if info, err := os.Stat(path); err == nil && info.IsDir() {
+					found = append(found, path)
+				}
+			}
+		}
+	}
+	return found
 }
 
 // slotFolders lists the attempts that lie in the launchers' slot roots.

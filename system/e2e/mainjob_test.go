@@ -200,7 +200,7 @@ func TestWorkerKilledInMidRun(t *testing.T) {
 			var victim string
 			eventually(t, 20*time.Second, "the core runs", func() string {
 				j := look(t, db, id)
-				if j.status != "processing" || len(coreProcesses()) == 0 {
+				if j.status != "processing" || len(coreProcesses(s)) == 0 {
 					return "status " + j.status
 				}
 				victim = j.worker
@@ -216,7 +216,7 @@ func TestWorkerKilledInMidRun(t *testing.T) {
 				if j := look(t, db, id); j.attempt > 1 {
 					return ""
 				}
-				if pids := coreProcesses(); len(pids) > 0 {
+				if pids := coreProcesses(s); len(pids) > 0 {
 					return "core still runs: " + strings.Join(pids, " ")
 				}
 				return ""

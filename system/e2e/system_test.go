@@ -29,6 +29,10 @@ func start(t *testing.T, name string, portBase int, opts local.Options) *local.S
 	if opts.LogLevel == "" {
 		opts.LogLevel = "debug"
 	}
+	// A run that was cut off may have left its system.
+	if err := local.DownAt(root, opts.Name); err != nil {
+		t.Logf("what an earlier run left: %v", err)
+	}
 	s, err := local.Up(context.Background(), opts)
 	if err != nil {
 		t.Fatalf("start the system: %v", err)
@@ -78,7 +82,7 @@ func image(t *testing.T, binary string) string {
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
-	if text, err := exec.Command("gcc", "-static", "-O1", "-Wall", "-Werror", "-o", out, source).CombinedOutput(); err != nil {
+	if text, err := exec.Command("gcc", "-static", "-O1", "-Wall", "-Werror", "-pthread", "-o", out, source).CombinedOutput(); err != nil {
 		t.Fatalf("compile %s: %v\n%s", source, err, text)
 	}
 	return out
@@ -99,10 +103,15 @@ func login(t *testing.T, s *local.System, index int) person {
 	return p
 }
 
+// clientPatience ends a client whose job never ends.
+const clientPatience = 3 * time.Minute
+
 // run runs the client and returns what it printed and its exit status.
 func (p person) run(args ...string) (stdout, stderr string, status int) {
 	p.t.Helper()
-	cmd := exec.Command(filepath.Join(root, "out/bin/glovebox"), args...)
+	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "out/bin/glovebox"), args...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "XDG_STATE_HOME=" + filepath.Join(p.home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(p.home, "config"),
 		"GLOVEBOX_URL=" + p.system.PublicURL, "GLOVEBOX_CA_FILE=" + p.system.CAFile, "GLOVEBOX_TOKEN_FILE=" + filepath.Join(p.home, "token"),
@@ -129,14 +138,26 @@ func (p person) must(args ...string) string {
 // submit sends a file and returns the job's id.
 func (p person) submit(path string) string {
 	p.t.Helper()
+	id, err := p.trySubmit(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return id
+}
+
+// trySubmit is submit for goroutines, which may not end the test.
+func (p person) trySubmit(path string) (string, error) {
 	var answer struct {
 		ID string `json:"id"`
 	}
-	out := p.must("--json", "submit", path)
-	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.ID == "" {
-		p.t.Fatalf("submit printed %q (%v)", out, err)
+	out, errs, status := p.run("--json", "submit", path)
+	if status != 0 {
+		return "", fmt.Errorf("submit: status %d: %s", status, errs)
 	}
-	return answer.ID
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.ID == "" {
+		return "", fmt.Errorf("submit printed %q (%v)", out, err)
+	}
+	return answer.ID, nil
 }
 
 // observer looks at the database with the observer's rights.
