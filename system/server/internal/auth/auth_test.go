@@ -257,16 +257,52 @@ func TestSuccessesDoNotCountAgainstALogin(t *testing.T) {
 	}
 }
 
-// TestAFaultIsNotAWrongPassword: it is no failure in the counts and no spike.
+// TestAFaultIsNotAWrongPassword: a password that nobody judged is no failure in
+// the counts, of the login, the address or everybody, and no spike. Whoever fills
+// the queue for hashing would else lock out everyone who waits in it.
 func TestAFaultIsNotAWrongPassword(t *testing.T) {
-	s, m, raised := newMemory(t)
-	m.fault = errors.New("the database is away")
-	_, err := s.Login(t.Context(), Credentials{Login: "alice", Password: secret.New("correct horse battery")})
-	if err == nil || CodeOf(err) != "" {
-		t.Fatalf("error is %v", err)
-	}
-	if *raised != 0 || m.counts[ScopeAll] != nil {
-		t.Error("a fault counts as a failed login of everybody")
+	evidence.Proves(t, "AUT-05")
+	for name, c := range map[string]struct {
+		arrange func(*Service, *memory) (context.Context, context.CancelFunc)
+		want    Code
+	}{
+		"the database is away": {func(_ *Service, m *memory) (context.Context, context.CancelFunc) {
+			m.fault = errors.New("the database is away")
+			return context.WithCancel(t.Context())
+		}, ""},
+		"too many hash at once": {func(s *Service, _ *memory) (context.Context, context.CancelFunc) {
+			s.hasher.wait = time.Nanosecond
+			for range cap(s.hasher.permits) {
+				s.hasher.permits <- struct{}{}
+			}
+			return context.WithCancel(t.Context())
+		}, CodeOverloaded},
+		"the client leaves the queue": {func(s *Service, _ *memory) (context.Context, context.CancelFunc) {
+			for range cap(s.hasher.permits) {
+				s.hasher.permits <- struct{}{}
+			}
+			return context.WithTimeout(t.Context(), time.Millisecond)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, m, raised := newMemory(t)
+			ctx, cancel := c.arrange(s, m)
+			defer cancel()
+			_, err := s.Login(ctx, Credentials{Login: "alice", Password: secret.New("correct horse battery")})
+			if err == nil || CodeOf(err) != c.want {
+				t.Fatalf("error is %v", err)
+			}
+			if *raised != 0 || m.counts[ScopeAll] != nil {
+				t.Error("a fault counts as a failed login of everybody")
+			}
+			for _, scope := range []Scope{ScopeAddress, ScopeLogin} {
+				for _, count := range m.counts[scope] {
+					if count.Attempts != 1 || count.Failures != 0 {
+						t.Errorf("%s: %d attempts and %d failures are counted, want 1 and 0", scope, count.Attempts, count.Failures)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"regexp"
@@ -101,17 +102,17 @@ func (s *Service) Login(ctx context.Context, c Credentials) (Token, error) {
 		s.failed(ctx, err)
 		return Token{}, err
 	}
-	if err != nil {
-		return Token{}, err
-	}
+	// Neither a success nor a password that nobody judged counts as a failure: a
+	// crowd at the door must not lock out those who stand in it.
 	for _, taken := range []struct {
 		scope   Scope
 		subject string
 		count   Count
 	}{{ScopeAddress, address, byAddress}, {ScopeLogin, login, byLogin}} {
-		if err := s.attempts.Absolve(ctx, taken.scope, taken.subject, taken.count); err != nil {
-			return Token{}, err
-		}
+		err = errors.Join(err, s.absolve(ctx, taken.scope, taken.subject, taken.count))
+	}
+	if err != nil {
+		return Token{}, err
 	}
 	text, hash := s.minter.Mint()
 	expires, err := s.store.AddToken(ctx, user.ID, hash, s.policy.TokenLifetime)
@@ -120,6 +121,14 @@ func (s *Service) Login(ctx context.Context, c Credentials) (Token, error) {
 	}
 	s.log.InfoContext(ctx, "logged in", "user_id", user.ID)
 	return Token{Text: text, Expires: expires}, nil
+}
+
+// absolve takes a counted failure back, also when the caller has gone.
+func (s *Service) absolve(ctx context.Context, scope Scope, subject string, count Count) error {
+	const most = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
+	return s.attempts.Absolve(ctx, scope, subject, count)
 }
 
 // judge looks the user up and checks the password: the same steps, a lookup and
