@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"glovebox/system/protocol"
+	"glovebox/system/server/internal/jobs/domain"
 )
 
 // MaxClaimWait bounds a long poll, together with the lease: see longestWait.
@@ -32,7 +33,8 @@ func (s *Service) Wake() {
 
 // Claim assigns the next job, waiting up to call.Wait for one; nil when there is
 // none (JOB-02). The same request id gives the same assignment while its lease
-// lives, and CodeConflict after. When ctx ends the wait ends at once, with nil.
+// lives, and CodeConflict after. When ctx ends the wait ends at once, with nil, or
+// with CodeUnavailable where the outcome of what was asked last is not known.
 func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignment, error) {
 	slots := protocol.Saturation{SlotsFree: call.SlotsFree, SlotsTotal: call.SlotsTotal}
 	if err := s.seen(ctx, call.WorkerID, slots); err != nil {
@@ -48,7 +50,10 @@ func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignme
 		if err != nil {
 			s.Wake() // whatever woke this claim is for another
 			if ctx.Err() != nil {
-				return nil, nil //nolint:nilerr // the caller has gone or the server stops: no job was taken
+				// The caller has gone or the server stops, and a job may have been taken
+				// all the same: "none" would leave it to its lease. Asked again under its
+				// request id, the claim gets what it took.
+				return nil, &domain.Error{Code: domain.CodeUnavailable, Message: "the claim was cut off; send it again under the same request id", Cause: err}
 			}
 			return nil, err
 		}

@@ -140,6 +140,39 @@ func TestTheWaitIsBoundedAndEndsWithItsRequest(t *testing.T) {
 	})
 }
 
+// lostAnswer is a queue whose answer is lost: the claim takes effect and its
+// caller sees only that the request has ended.
+type lostAnswer struct {
+	jobs.Queue
+	cancel context.CancelFunc
+}
+
+func (q *lostAnswer) Claim(ctx context.Context, claim jobs.Claim) (jobs.Record, bool, error) {
+	record, ok, err := q.Queue.Claim(ctx, claim)
+	if q.cancel != nil {
+		q.cancel()
+		q.cancel = nil
+		return jobs.Record{}, false, ctx.Err()
+	}
+	return record, ok, err
+}
+
+// TestAClaimThatWasCutOffIsNotAnEmptyQueue: a worker that is told "none" asks with
+// another request id, and the job it was given waits for its lease to end.
+func TestAClaimThatWasCutOffIsNotAnEmptyQueue(t *testing.T) {
+	evidence.Proves(t, "JOB-04", "REL-05")
+	ctx, cancel := context.WithCancel(t.Context())
+	k := setup(t, func(p *jobs.Parts, _ *jobs.Settings) { p.Queue = &lostAnswer{Queue: p.Queue, cancel: cancel} })
+	job := k.submit(t, "x")
+	c := call(0)
+	if a, err := k.Claim(ctx, c); a != nil || domain.CodeOf(err) != domain.CodeUnavailable {
+		t.Fatalf("a claim that was cut off: %v, %v", a, err)
+	}
+	if a, err := k.Claim(t.Context(), c); err != nil || a == nil || a.ID != job.ID || a.Attempt != 1 {
+		t.Errorf("the same claim again: %+v, %v", a, err)
+	}
+}
+
 func TestSlotsThatCannotBeAreRefused(t *testing.T) {
 	evidence.Proves(t, "API-07")
 	k := setup(t)
