@@ -2,6 +2,8 @@ package migrations_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +137,48 @@ func TestAnInvalidIndexFailsTheMigration(t *testing.T) {
 	}
 	if _, err := migrations.Up(t.Context(), config(t, db, testdb.Migrator)); err != nil {
 		t.Fatalf("without the index: %v", err)
+	}
+}
+
+// TestAMigrationThatWasCutOffCanBeRunAgain: a file without a transaction may end
+// after any of its statements, so each is run again over what all of them left.
+func TestAMigrationThatWasCutOffCanBeRunAgain(t *testing.T) {
+	evidence.Proves(t, "DBS-04")
+	t.Parallel()
+	conn := connect(t, testdb.New(t), testdb.Migrator)
+	if _, err := conn.Exec(t.Context(), "SET ROLE glovebox_owner"); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("[0-9]*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	repeated := 0
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotations, statements, ok := strings.Cut(string(content), "-- +goose Up\n")
+		if !ok {
+			t.Fatalf("%s has no part to apply", name)
+		}
+		if !strings.Contains(annotations, "-- +goose NO TRANSACTION\n") {
+			continue
+		}
+		for _, statement := range strings.SplitAfter(strings.TrimSpace(statements), ";\n") {
+			repeated++
+			if _, err := conn.Exec(t.Context(), statement); err != nil {
+				t.Errorf("%s, run again: %v: %s", name, err, statement)
+			}
+		}
+	}
+	if repeated < 2 {
+		t.Errorf("%d statements were repeated: the test no longer finds the files it is about", repeated)
+	}
+	var doubtful int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_constraint WHERE NOT convalidated").Scan(&doubtful); err != nil || doubtful != 0 {
+		t.Errorf("%d constraints were never held to the old rows (%v)", doubtful, err)
 	}
 }
 
