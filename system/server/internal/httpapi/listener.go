@@ -14,8 +14,9 @@ import (
 const unsentBytes = 128 << 10
 
 // limitListener bounds the open connections of a listener: in all, and from one
-// address, so that one peer cannot keep everybody out. A connection over the
-// first bound waits in the kernel's queue; one over the second is closed.
+// peer, so that one cannot keep everybody out. A connection over the first bound
+// waits in the kernel's queue; one over the second is closed. A peer is an IPv4
+// address, or the /64 of an IPv6 one, of which a single host has every address.
 type limitListener struct {
 	net.Listener
 	slots     chan struct{}
@@ -25,13 +26,13 @@ type limitListener struct {
 	closeOnce sync.Once
 
 	mu    sync.Mutex
-	peers map[netip.Addr]int
+	peers map[netip.Prefix]int
 }
 
 func newLimitListener(inner net.Listener, most, perPeer int, trusted func(netip.Addr) bool) *limitListener {
 	return &limitListener{
 		Listener: inner, slots: make(chan struct{}, most), perPeer: perPeer, trusted: trusted,
-		done: make(chan struct{}), peers: map[netip.Addr]int{},
+		done: make(chan struct{}), peers: map[netip.Prefix]int{},
 	}
 }
 
@@ -66,22 +67,37 @@ func (l *limitListener) Close() error {
 }
 
 func (l *limitListener) admit(peer netip.Addr) bool {
+	key := peerOf(peer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.peers[peer] >= l.perPeer && !l.trusted(peer) {
+	if l.peers[key] >= l.perPeer && !l.trusted(peer) {
 		return false
 	}
-	l.peers[peer]++
+	l.peers[key]++
 	return true
 }
 
 func (l *limitListener) leave(peer netip.Addr) {
+	key := peerOf(peer)
 	l.mu.Lock()
-	if l.peers[peer]--; l.peers[peer] <= 0 {
-		delete(l.peers, peer)
+	if l.peers[key]--; l.peers[key] <= 0 {
+		delete(l.peers, key)
 	}
 	l.mu.Unlock()
 	<-l.slots
+}
+
+// peerOf is what one host can hardly change of its address.
+func peerOf(addr netip.Addr) netip.Prefix {
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, err := addr.WithZone("").Prefix(bits)
+	if err != nil { // no address at all: all of these are one peer
+		return netip.Prefix{}
+	}
+	return prefix
 }
 
 // countedConn gives its place back when it is closed, once.
