@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"glovebox/system/platform/secret"
 )
 
 // EnvPrefix starts the name of every environment variable that overrides a key.
@@ -71,6 +73,9 @@ func Load(path string, environ []string, into any) error {
 		if err := loadFile(path, into); err != nil {
 			return err
 		}
+		if problems := secretsOfFile(into); len(problems) > 0 {
+			return problems
+		}
 	}
 	if problems := overrideFromEnv(environ, into); len(problems) > 0 {
 		return problems
@@ -116,6 +121,22 @@ func loadFile(path string, into any) error {
 		return Problems{{Is: "cannot decode the file", Form: "TOML 1.0", Remedy: "correct the syntax"}}
 	}
 	return nil
+}
+
+// secretsOfFile refuses secrets that the file itself gave: it is made to be read,
+// copied and kept in a repository. A secret comes from the environment or from a
+// file of its own, whose mode is looked at.
+func secretsOfFile(into any) Problems {
+	var problems Problems
+	walk(reflect.ValueOf(into).Elem(), "", func(key string, field reflect.Value) {
+		if text, ok := field.Interface().(secret.Text); ok && !text.IsZero() {
+			problems = append(problems, Problem{
+				Key: key, Is: "is a secret and stands in the configuration file", Form: "a file of its own named by " + key + "_file, or " + EnvName(key),
+				Remedy: "move it there, and make a new one if others could read this file",
+			})
+		}
+	})
+	return problems
 }
 
 // shortCause keeps the decoder's fixed wording and drops everything after a

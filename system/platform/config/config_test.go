@@ -85,6 +85,7 @@ func TestFaultsNameKeyFormAndRemedy(t *testing.T) {
 		"environment":     {environ: []string{"GLOVEBOX_SLOTS=" + canary}, want: []string{"slots", "GLOVEBOX_SLOTS", "whole number"}},
 		"size":            {environ: []string{"GLOVEBOX_LIMITS_MAX_INPUT_BYTES=" + canary}, want: []string{"limits.max_input_bytes", "10MiB"}},
 		"short secret":    {environ: []string{"GLOVEBOX_KEY=" + canary}, want: []string{"key", "at least 32 bytes", "openssl"}},
+		"secret inline":   {content: "key = \"" + canary + strings.Repeat("x", 32) + "\"\n", want: []string{"key", "stands in the configuration file", "key_file", "GLOVEBOX_KEY", "move it"}},
 		"secret twice":    {environ: []string{"GLOVEBOX_KEY=" + canary, "GLOVEBOX_KEY_FILE=/nowhere"}, want: []string{"key_file", "exactly one"}},
 		"secret missing":  {environ: []string{"GLOVEBOX_KEY_FILE=/nowhere/at/all"}, want: []string{"key_file", "open secret file"}},
 	}

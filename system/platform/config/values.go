@@ -95,8 +95,8 @@ func (c *Check) Span(key string, value Duration, low, high time.Duration) {
 		fmt.Sprintf("a duration from %s to %s", low, high), "choose a value in this range")
 }
 
-// Secret takes a secret from its inline form (environment only by convention) or
-// from its file; exactly one must be given. minBytes is its least length. The
+// Secret takes a secret from its inline form, which only the environment can set,
+// or from its file; exactly one must be given. minBytes is its least length. The
 // characters appear in no problem.
 func (c *Check) Secret(key string, inline secret.Text, file string, minBytes int) secret.Text {
 	fileKey := key + "_file"
