@@ -12,6 +12,7 @@ import (
 
 	"glovebox/migrations"
 	"glovebox/system/platform/secret"
+	"glovebox/system/server/internal/config"
 )
 
 func newMigrateCommand() *cobra.Command {
@@ -62,6 +63,10 @@ func migratorURL(cmd *cobra.Command, adminFile string) (secret.Text, error) {
 		if err != nil {
 			return secret.Text{}, usageError{err}
 		}
+		// DBS-02: the most powerful login of all crosses no network unverified.
+		if err := config.JudgeDatabaseURL(url); err != nil {
+			return secret.Text{}, usageError{fmt.Errorf("the login in --admin-url-file %w; wanted: a unix socket or loopback host, or ?sslmode=verify-full&sslrootcert=FILE", err)}
+		}
 		return url, nil
 	}
 	c, err := loadConfig(cmd)
@@ -106,8 +111,8 @@ nothing to apply.`,
 	return cmd
 }
 
-func bootstrap(cmd *cobra.Command, config *pgx.ConnConfig) error {
-	conn, err := pgx.ConnectConfig(cmd.Context(), config)
+func bootstrap(cmd *cobra.Command, login *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(cmd.Context(), login)
 	if err != nil {
 		return fmt.Errorf("connect as the administrator: %w", err)
 	}
@@ -125,11 +130,11 @@ func newMigrateStatusCommand() *cobra.Command {
 		Short: "show what is missing; exit 1 when something is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := connConfig(cmd, adminFile)
+			login, err := connConfig(cmd, adminFile)
 			if err != nil {
 				return err
 			}
-			conn, err := pgx.ConnectConfig(cmd.Context(), config)
+			conn, err := pgx.ConnectConfig(cmd.Context(), login)
 			if err != nil {
 				return fmt.Errorf("connect to the database: %w", err)
 			}
@@ -190,7 +195,7 @@ process list.`,
 			if adminFile == "" {
 				return usageError{errors.New("--admin-url-file is needed: only an administrator sets passwords")}
 			}
-			config, err := connConfig(cmd, adminFile)
+			login, err := connConfig(cmd, adminFile)
 			if err != nil {
 				return err
 			}
@@ -198,7 +203,7 @@ process list.`,
 			if err != nil {
 				return err
 			}
-			conn, err := pgx.ConnectConfig(cmd.Context(), config)
+			conn, err := pgx.ConnectConfig(cmd.Context(), login)
 			if err != nil {
 				return fmt.Errorf("connect as the administrator: %w", err)
 			}
@@ -213,9 +218,12 @@ process list.`,
 // readSecretLine reads one line of at most 4 KiB.
 func readSecretLine(in io.Reader) (secret.Text, error) {
 	const most = 4 << 10
-	scanner := bufio.NewScanner(io.LimitReader(in, most))
+	scanner := bufio.NewScanner(io.LimitReader(in, most+1))
 	if !scanner.Scan() || scanner.Text() == "" {
 		return secret.Text{}, usageError{errors.New("standard input holds no password; pipe one in")}
+	}
+	if len(scanner.Text()) > most {
+		return secret.Text{}, usageError{fmt.Errorf("standard input holds a line of more than %d bytes, which is no password; pipe in the right file", most)}
 	}
 	return secret.New(scanner.Text()), nil
 }
