@@ -131,6 +131,19 @@ func TestCheckNamesWhatIsNotInPlace(t *testing.T) {
 	if found, code := in.check(t); code != exitOK {
 		t.Fatalf("everything is in place, and check says %+v", found)
 	}
+	shard := filepath.Join(in.storage, "objects", "7f")
+	if err := os.Remove(shard); err != nil {
+		t.Fatal(err)
+	}
+	if found, code := in.check(t); code == exitOK || found["storage"].OK {
+		t.Errorf("with a folder of the storage missing: %d, %+v", code, found)
+	}
+	if _, err := os.Stat(shard); err == nil {
+		t.Error("check made a folder of the storage")
+	}
+	if err := os.Mkdir(shard, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -106,12 +106,12 @@ func checkStorage(ctx context.Context, c *config.Config) error {
 	if c.Storage.Root == "" {
 		return errors.New("storage.root is not set")
 	}
-	// Opening a store makes what is missing of it, as whoever runs this command:
-	// the folder would belong to root, and the server could not use it.
 	if _, err := os.Stat(filepath.Join(c.Storage.Root, "objects")); err != nil {
 		return fmt.Errorf("storage.root is not a store yet, or cannot be entered; glovebox-server serve makes it: %w", err)
 	}
-	storage, err := fs.New(c.Storage.Root, fs.Options{MinFree: c.Limits.MinFreeBytes.Int64()})
+	// Existing: a folder made here would belong to whoever runs this command, and
+	// the server could not use it.
+	storage, err := fs.New(c.Storage.Root, fs.Options{MinFree: c.Limits.MinFreeBytes.Int64(), Existing: true})
 	if err != nil {
 		return err
 	}
