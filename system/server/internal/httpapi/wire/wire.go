@@ -102,7 +102,7 @@ func ReadJSON(r *http.Request, v any) error {
 	if !utf8.Valid(body) {
 		return httperr.Refuse(httperr.Invalid, "the body is not valid UTF-8")
 	}
-	if err := noDuplicateKeys(body); err != nil {
+	if err := judgeKeys(body); err != nil {
 		return httperr.Refuse(httperr.Invalid, "the body %v", err)
 	}
 	dec := json.NewDecoder(strings.NewReader(string(body)))
@@ -126,10 +126,11 @@ func jsonFault(err error) string {
 	return "its syntax is wrong"
 }
 
-// noDuplicateKeys requires one JSON object without a repeated key at its top
-// level, and nothing after it. Go's decoder would take the last of two, and a
-// reader elsewhere the first.
-func noDuplicateKeys(body []byte) error {
+// judgeKeys requires one JSON object without a repeated key at its top level, and
+// nothing after it. Go's decoder would take the last of two, and a reader
+// elsewhere the first. It would also take a key in other letters for ours, a long
+// s or a Kelvin sign included, so keys are small ASCII letters, digits and _.
+func judgeKeys(body []byte) error {
 	dec := json.NewDecoder(strings.NewReader(string(body)))
 	token, err := dec.Token()
 	if err != nil || token != json.Delim('{') {
@@ -142,11 +143,13 @@ func noDuplicateKeys(body []byte) error {
 		if err != nil || !isKey {
 			return errors.New("is not valid JSON")
 		}
-		if folded := strings.ToLower(key); seen[folded] {
-			return errors.New("repeats a key")
-		} else {
-			seen[folded] = true
+		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+			return errors.New("has a key that is not known")
 		}
+		if seen[key] {
+			return errors.New("repeats a key")
+		}
+		seen[key] = true
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return errors.New("is not valid JSON")

@@ -58,6 +58,7 @@ func TestReadJSON(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		var v struct {
 			A string `json:"a"`
+			S string `json:"s"`
 		}
 		err := wire.ReadJSON(r, &v)
 		return v.A, err
@@ -67,6 +68,7 @@ func TestReadJSON(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"a":"x","b":1}`: httperr.Invalid, `{"a":"x","A":"y"}`: httperr.Invalid, `{"a":{}}`: httperr.Invalid, `{"a":"x"`: httperr.Invalid,
+		`{"A":"x"}`: httperr.Invalid, `{"ſ":"x"}`: httperr.Invalid, `{"s":"x","ſ":"y"}`: httperr.Invalid, `{"":"x"}`: httperr.Invalid,
 		`{"a":"x"}{}`: httperr.Invalid, "{\"a\":\"\xff\"}": httperr.Invalid, `{"a":"` + strings.Repeat("x", 20_000) + `"}`: httperr.TooLarge,
 		strings.Repeat(`{"a":`, 3000) + `1` + strings.Repeat(`}`, 3000): httperr.TooLarge, strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 6000): httperr.Invalid,
 	} {
