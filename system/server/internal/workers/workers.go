@@ -5,18 +5,11 @@ package workers
 
 import (
 	"errors"
-	"regexp"
 	"time"
 )
 
 // ErrUnknown is the answer for a worker that is not on the list.
 var ErrUnknown = errors.New("there is no such worker on the list; see: glovebox-server worker list")
-
-var form = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-
-// ValidID reports whether id is one that a worker can have: 1 to 64 of a-z, 0-9,
-// dot, dash and underscore, beginning with a letter or digit.
-func ValidID(id string) bool { return form.MatchString(id) }
 
 // Worker is one line of the list.
 type Worker struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"glovebox/system/platform/pki"
 	"glovebox/system/server/internal/workers"
 )
 
@@ -22,7 +23,7 @@ func New(pool *pgxpool.Pool) *Registry { return &Registry{pool} }
 
 // Allowed reports whether the worker may work now.
 func (r *Registry) Allowed(ctx context.Context, id string) (bool, error) {
-	if !workers.ValidID(id) {
+	if !pki.ValidID(id) {
 		return false, nil
 	}
 	var allowed bool
@@ -55,8 +56,8 @@ func (r *Registry) Seen(ctx context.Context, id string, slotsFree, slotsTotal in
 
 // Add admits a worker, also one that was removed before.
 func (r *Registry) Add(ctx context.Context, id string) error {
-	if !workers.ValidID(id) {
-		return fmt.Errorf("worker id %q is not 1 to 64 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", id)
+	if !pki.ValidID(id) { // no certificate could ever name it
+		return fmt.Errorf("worker id %q is not 1 to 63 of a-z, 0-9 and hyphen, not starting with a hyphen", id)
 	}
 	_, err := r.pool.Exec(ctx, `
 		INSERT INTO app.workers (id) VALUES ($1)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"glovebox/system/server/internal/workers"
@@ -43,8 +44,10 @@ func TestRemovalActsOnTheNextQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask("w-1", true)
-	if err := operator.Add(ctx, "../w"); err == nil {
-		t.Fatal("an id that no certificate can carry was added")
+	for _, id := range []string{"../w", "w_1", "w.1", "-w", "W-1", "", strings.Repeat("w", 64)} {
+		if err := operator.Add(ctx, id); err == nil {
+			t.Errorf("%q, which no certificate can carry, was added", id)
+		}
 	}
 }
 
