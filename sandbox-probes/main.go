@@ -43,6 +43,8 @@ func run() (ok bool, err error) {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A reader that goes away must not end us before we have cleaned up.
+	signal.Ignore(syscall.SIGPIPE)
 
 	fmt.Printf("seed %d\n", *seed)
 	doc, err := suite.Run(ctx, suite.Options{Root: *root, Short: *short, Case: *word, Seed: *seed, Expected: expected, Out: os.Stdout})
