@@ -171,7 +171,7 @@ void Lexer::read_short_string() {
 void Lexer::read_number() {
   const std::size_t begin = at_;
   const bool hex = peek() == '0' && (peek(1) | 0x20) == 'x';
-  const int exponent = hex ? 'p' : 'e';
+  const char exponent = hex ? 'p' : 'e';
   if (hex) at_ += 2;
   for (;;) {
     const int c = peek();

@@ -75,6 +75,7 @@ Outcome obfuscate(std::string_view input, const Options& options) {
       outcome.text = print(program, source, NamePlan::permute(program, naming), printing);
     }
   }
+  if (options.test_only_damage != nullptr) options.test_only_damage(outcome.text);
   if (outcome.text.size() > input.size() + 1 || !survives(essence, outcome.text, key)) {
     return {Status::kBroken, {}, {}};
   }

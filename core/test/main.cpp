@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "harness.hpp"
+#include "program.hpp"
 
 namespace test {
 
@@ -23,7 +24,8 @@ Settings& settings() {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: core-test [--programs DIR] [--cases DIR] [--only NAME] [--in-process] "
+    "usage: core-test --requirements FILE [--programs DIR] [--cases DIR] [--only NAME] "
+    "[--in-process] "
     "[--update-golden]\n";
 
 // One line, whatever the failure quotes.
@@ -61,6 +63,7 @@ bool run_one(const test::Case& test) {
 
 int main(int argc, char** argv) {
   std::string only;
+  std::string requirements;
   bool in_process = false;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -70,6 +73,8 @@ int main(int argc, char** argv) {
       test::settings().cases = argv[++i];
     } else if (flag == "--only" && i + 1 < argc) {
       only = argv[++i];
+    } else if (flag == "--requirements" && i + 1 < argc) {
+      requirements = test::read_file(argv[++i]);
     } else if (flag == "--in-process") {
       in_process = true;
     } else if (flag == "--update-golden") {
@@ -80,6 +85,11 @@ int main(int argc, char** argv) {
     }
   }
   std::vector<test::Case>& all = test::cases();
+  for (const test::Case& test : all) {
+    if (requirements.find("\n" + test.name + "\t") != std::string::npos) continue;
+    std::printf("FAIL %s: it is not in requirements.tsv\n", test.name.c_str());
+    return 1;
+  }
   std::sort(all.begin(), all.end(),
             [](const test::Case& a, const test::Case& b) { return a.name < b.name; });
   int passed = 0;

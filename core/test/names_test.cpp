@@ -29,7 +29,9 @@ std::set<std::string> words(std::string_view text) {
 std::string with_seed(std::string_view text, std::uint64_t seed) {
   core::Options options;
   options.seed = seed;
-  return core::obfuscate(text, options).text;
+  const core::Outcome outcome = core::obfuscate(text, options);
+  if (outcome.status != core::Status::kOk) throw test::Failed("not accepted");
+  return outcome.text;
 }
 
 }  // namespace
@@ -100,7 +102,31 @@ TEST(names_of_globals_survive_in_order) {
   CHECK_EQ(free_names(core::obfuscate(kSample).text), "pairs print ");
 }
 
-// The self-check: a changed program has another fingerprint, renaming does not.
+// Whatever damages the output between printer and check, nothing is handed out.
+TEST(self_check_refuses_a_damaged_output) {
+  const auto status_with = [](void (*damage)(std::string&)) {
+    core::Options options;
+    options.test_only_damage = damage;
+    return core::obfuscate("local a, b = 1, 2 return a - b, g .. 'text'  ", options).status;
+  };
+  CHECK(status_with(nullptr) == core::Status::kOk);
+  for (const auto damage : {
+           +[](std::string& text) { text[text.find('-')] = '+'; },
+           +[](std::string& text) { text[text.find('1')] = '2'; },
+           +[](std::string& text) { text[text.find(",g") + 1] = 'h'; },
+           +[](std::string& text) { text[text.find("text")] = 'T'; },
+           +[](std::string& text) {
+             std::swap(text[text.find('-') - 1], text[text.find('-') + 1]);
+           },
+           +[](std::string& text) { text.resize(text.size() / 2); },
+           +[](std::string& text) { text.clear(); },
+           +[](std::string& text) { text += std::string(100, ' '); },
+       }) {
+    CHECK(status_with(damage) == core::Status::kBroken);
+  }
+}
+
+// A changed program has another fingerprint, renaming does not.
 TEST(fingerprint_sees_changes_and_not_names) {
   const auto fingerprint = [](std::string_view text) {
     const core::Program program = core::parse(text, {});

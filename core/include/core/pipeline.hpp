@@ -20,8 +20,9 @@ struct Options {
   std::size_t max_input = kDefaultMaxInput;  // larger inputs are refused; below 2^32 - 2
   // The developer binary's and the tests' only; the shipped core uses the defaults.
   bool keep_lines = false;
-  bool plain_names = false;           // names in alphabetical order, no shuffle
-  std::optional<std::uint64_t> seed;  // instead of the input's SHA-256
+  bool plain_names = false;                               // names in alphabetical order, no shuffle
+  void (*test_only_damage)(std::string& text) = nullptr;  // before the self-check
+  std::optional<std::uint64_t> seed;                      // instead of the input's SHA-256
 };
 
 enum class Status : std::uint8_t {
