@@ -45,8 +45,10 @@ func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignme
 	defer deadline.Stop()
 	poll := time.NewTicker(s.settings.ClaimPoll)
 	defer poll.Stop()
+	asking, cancel := outlive(ctx, lastWord)
+	defer cancel()
 	for {
-		record, ok, err := s.Queue.Claim(ctx, claim)
+		record, ok, err := s.Queue.Claim(asking, claim)
 		if err != nil {
 			s.Wake() // whatever woke this claim is for another
 			if ctx.Err() != nil {
@@ -70,6 +72,18 @@ func (s *Service) Claim(ctx context.Context, call ClaimCall) (*protocol.Assignme
 			return nil, nil
 		}
 	}
+}
+
+// lastWord is how long a claim that has been sent may take to be answered once its
+// request has ended or the server stops: a statement that is cut off may have
+// taken a job that then waits for its lease.
+const lastWord = 2 * time.Second
+
+// outlive returns a context that ends by after ctx does.
+func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(by, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 // longestWait bounds a long poll so that a claim left open by a worker that stopped

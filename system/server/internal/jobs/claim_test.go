@@ -152,9 +152,45 @@ func (q *lostAnswer) Claim(ctx context.Context, claim jobs.Claim) (jobs.Record, 
 	if q.cancel != nil {
 		q.cancel()
 		q.cancel = nil
-		return jobs.Record{}, false, ctx.Err()
+		return jobs.Record{}, false, context.Canceled
 	}
 	return record, ok, err
+}
+
+// slowAnswer is a queue that takes a while to answer, and ends with its context.
+type slowAnswer struct {
+	jobs.Queue
+	takes time.Duration
+}
+
+func (q slowAnswer) Claim(ctx context.Context, claim jobs.Claim) (jobs.Record, bool, error) {
+	select {
+	case <-time.After(q.takes):
+		return q.Queue.Claim(ctx, claim)
+	case <-ctx.Done():
+		return jobs.Record{}, false, ctx.Err()
+	}
+}
+
+// TestAClaimIsAnsweredAlsoAsItsRequestEnds, within a bound.
+func TestAClaimIsAnsweredAlsoAsItsRequestEnds(t *testing.T) {
+	evidence.Proves(t, "REL-05")
+	for takes, want := range map[time.Duration]domain.Code{time.Second: "", time.Minute: domain.CodeUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			k := setup(t, func(p *jobs.Parts, _ *jobs.Settings) { p.Queue = slowAnswer{p.Queue, takes} })
+			k.submit(t, "x")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			started := time.Now()
+			a, err := k.Claim(ctx, call(0))
+			if domain.CodeOf(err) != want || (a != nil) != (want == "") {
+				t.Errorf("a queue that takes %s: %v, %v", takes, a, err)
+			}
+			if passed := time.Since(started); passed > 3*time.Second {
+				t.Errorf("a queue that takes %s held the claim for %s", takes, passed)
+			}
+		})
+	}
 }
 
 // TestAClaimThatWasCutOffIsNotAnEmptyQueue: a worker that is told "none" asks with
