@@ -235,7 +235,7 @@ func (m *Main) listenInternal() error {
 	registry := workerstore.New(m.pool)
 	handler, _ := httpapi.Internal(httpapi.InternalParts{
 		Log: m.Log, Errors: errs, Observe: m.metrics.observe("internal"),
-		Jobs:      worker.Handlers{Service: m.service, Errors: errs, MaxResult: c.Limits.MaxResultBytes.Int64(), Seen: registry.Seen, Stopping: m.stopping},
+		Jobs:      worker.Handlers{Service: m.service, Errors: errs, MaxResult: c.Limits.MaxResultBytes.Int64(), Stopping: m.stopping},
 		CheckPeer: source.CheckPeer,
 		Allowed:   registry.Allowed,
 	})

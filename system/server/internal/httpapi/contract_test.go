@@ -227,7 +227,7 @@ func apis(f *world) (public, internal http.Handler, routes []string) {
 	})
 	internal, internalRouter := httpapi.Internal(httpapi.InternalParts{
 		Log: log, Errors: errs,
-		Jobs:      worker.Handlers{Service: f, Errors: errs, MaxResult: 1000, Seen: func(context.Context, string, int, int) error { return nil }},
+		Jobs:      worker.Handlers{Service: f, Errors: errs, MaxResult: 1000},
 		CheckPeer: func(*tls.ConnectionState) error { return f.peerErr },
 		Allowed:   func(context.Context, string) (bool, error) { return !f.denied, nil },
 	})

@@ -67,7 +67,6 @@ func (h Handlers) Heartbeat(w http.ResponseWriter, r *http.Request) {
 		h.Errors.Error(w, r, err)
 		return
 	}
-	h.seen(r.Context(), slots)
 	lease, err := h.Service.Heartbeat(r.Context(), attempt, slots)
 	if err != nil {
 		h.Errors.Error(w, r, lost(err))

@@ -42,7 +42,6 @@ func (h Handlers) claim(r *http.Request) (*protocol.Assignment, error) {
 		return nil, err
 	}
 	call.SlotsFree, call.SlotsTotal = slots.SlotsFree, slots.SlotsTotal
-	h.seen(r.Context(), slots)
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

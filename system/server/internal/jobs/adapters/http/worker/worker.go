@@ -35,8 +35,6 @@ type Handlers struct {
 	Service   Service
 	Errors    httperr.Responder
 	MaxResult int64 // bytes
-	// Seen notes what a worker said of its slots.
-	Seen func(ctx context.Context, workerID string, free, total int) error
 	// Stopping is closed when the server begins to stop: waiting claims end then
 	// with 204, so that a shutdown waits for no long poll (REL-05).
 	Stopping <-chan struct{}
@@ -58,13 +56,6 @@ func workerID(ctx context.Context) string {
 		panic("worker: no worker id in the context: the route is not behind the certificate check")
 	}
 	return id
-}
-
-// seen notes the worker's slots; a fault there is no reason to refuse its request.
-func (h Handlers) seen(ctx context.Context, slots protocol.Saturation) {
-	if err := h.Seen(ctx, workerID(ctx), slots.SlotsFree, slots.SlotsTotal); err != nil && ctx.Err() == nil {
-		h.Errors.Log.WarnContext(ctx, "cannot note what a worker said of its slots", "error", err)
-	}
 }
 
 // fence reads what a worker shows with everything about an attempt: the job from
