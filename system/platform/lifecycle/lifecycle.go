@@ -1,8 +1,8 @@
-// Package lifecycle runs the parts of a process together and stops them in order.
+// Package lifecycle runs the parts of a process together and stops them together.
 //
-// A Group starts its parts in the order they were added. The first signal, or the
-// first part that ends, cancels the parts' context; Stop then gives every part
-// the grace period to finish. A second signal ends the process at once.
+// Run starts all parts at once. The first signal, or the first part that ends,
+// cancels their context, and every part then has the grace period to finish. A
+// second signal ends the process at once.
 package lifecycle
 
 import (
