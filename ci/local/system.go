@@ -48,8 +48,9 @@ func (s *System) makeFolders() error {
 		gid  int
 	}{
 		{"bin", 0o755, 0, 0}, {"etc", 0o755, 0, 0}, {"run", 0o711, 0, 0}, {"tls", 0o755, 0, 0}, {"users", 0o700, 0, 0},
-		{"secrets", 0o711, 0, 0}, {"tls/server", 0o700, uids["server"], uids["server"]}, {"tls/worker", 0o700, uids["worker"], uids["worker"]},
-		{"tls/spare", 0o700, 0, 0},
+		{"secrets", 0o711, 0, 0},
+		// makeCertificates gives the first two away when all is written.
+		{"tls/server", 0o700, 0, 0}, {"tls/worker", 0o700, 0, 0}, {"tls/spare", 0o700, 0, 0},
 		// The group may list and delete; files are 0600, so that only the server reads.
 		{"storage", 0o2770, uids["server"], storageGroup},
 	}
