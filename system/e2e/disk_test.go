@@ -345,7 +345,9 @@ func slowDownload(t *testing.T, w *edgeWorld, token, id string) *sipper {
 	t.Helper()
 	dialer := &net.Dialer{Control: func(_, _ string, conn syscall.RawConn) error {
 		var fault error
-		if err := conn.Control(func(fd uintptr) { fault = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 32<<10) }); err != nil {
+		if err := conn.Control(func(fd uintptr) {
+			fault = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 32<<10)
+		}); err != nil {
 			return err
 		}
 		return fault

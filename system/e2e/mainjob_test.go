@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ func TestMainJob(t *testing.T) {
 		Tried:        "two users process the samples at once through two workers",
 		Oracle:       "bytecode of the downloaded files, observer's view, operator's job show, engine list, mounts, disk",
 	})
-	s := start(t, "main", 21000, local.Options{Servers: 2, Workers: 2})
+	s := start(t, "main", 21000, local.Options{Servers: 2, Workers: 2, Set: []string{fmt.Sprintf("limits.max_input_bytes=%d", mainInputBytes)}})
 	db := observer(t, s)
 	samples, err := filepath.Glob(filepath.Join(root, "samples", "*.lua"))
 	if err != nil || len(samples) == 0 {
@@ -77,6 +78,8 @@ func TestMainJob(t *testing.T) {
 		}
 		clean(t, s)
 	})
+
+	t.Run("inputs that are none", func(t *testing.T) { oddInputsTest(t, s, db) })
 
 	t.Run("another user's job", func(t *testing.T) {
 		evidence.Proves(t, "JOB-07")
@@ -145,29 +148,6 @@ func jobShow(t *testing.T, s *local.System, id string) []shownEvent {
 		t.Fatalf("glovebox-server job show: %v\n%s", err, out)
 	}
 	return shown.Events
-}
-
-// Another image that keeps the contract drops in.
-func TestAnotherCoreDropsIn(t *testing.T) {
-	evidence.Record(t, evidence.Claim{
-		Requirements: []string{"COR-02", "ARC-07"},
-		Tried:        "a core that copies its input, named in configuration alone",
-		Oracle:       "bytes of the downloaded file",
-	})
-	s := start(t, "copy", 21200, local.Options{Workers: 1, Image: image(t, "out/core/copy")})
-	p := login(t, s, 0)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "any.bin")
-	content := strings.Repeat("\x00\xff not Lua at all ", 100000)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.must("process", path, "-o", filepath.Join(dir, "out.bin"))
-	got, err := os.ReadFile(filepath.Join(dir, "out.bin"))
-	if err != nil || string(got) != content {
-		t.Fatalf("%d bytes came back of %d (%v)", len(got), len(content), err)
-	}
-	clean(t, s)
 }
 
 // A worker killed in mid-run: the lease runs out, the job is taken again by

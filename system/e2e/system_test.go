@@ -94,28 +94,39 @@ type person struct {
 	system *local.System
 	user   local.User
 	home   string
+	url    string // of the server to speak to; the first when empty
 }
 
 func login(t *testing.T, s *local.System, index int) person {
 	t.Helper()
-	p := person{t, s, s.Users[index], t.TempDir()}
+	p := person{t: t, system: s, user: s.Users[index], home: t.TempDir()}
 	p.must("login", p.user.Login, "--password-file", p.user.PasswordFile)
 	return p
 }
 
 // clientPatience ends a client whose job never ends.
-const clientPatience = 3 * time.Minute
+const clientPatience = 5 * time.Minute
+
+// command is the client as the person runs it.
+func (p person) command(args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
+	p.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "out/bin/glovebox"), args...)
+	url := p.url
+	if url == "" {
+		url = p.system.PublicURL
+	}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "XDG_STATE_HOME=" + filepath.Join(p.home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(p.home, "config"),
+		"GLOVEBOX_URL=" + url, "GLOVEBOX_CA_FILE=" + p.system.CAFile, "GLOVEBOX_TOKEN_FILE=" + filepath.Join(p.home, "token"),
+	}
+	return cmd
+}
 
 // run runs the client and returns what it printed and its exit status.
 func (p person) run(args ...string) (stdout, stderr string, status int) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "out/bin/glovebox"), args...)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "XDG_STATE_HOME=" + filepath.Join(p.home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(p.home, "config"),
-		"GLOVEBOX_URL=" + p.system.PublicURL, "GLOVEBOX_CA_FILE=" + p.system.CAFile, "GLOVEBOX_TOKEN_FILE=" + filepath.Join(p.home, "token"),
-	}
+	cmd := p.command(args...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
