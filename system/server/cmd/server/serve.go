@@ -221,6 +221,7 @@ func (m *Main) listenPublic(login *auth.Service) error {
 	})
 	options := m.serverOptions("public")
 	options.TLS, options.Handler, options.Trusted = source.Server("h2", "http/1.1"), handler, proxies.Contains
+	options.Client = proxies.ClientAddress
 	m.public, err = httpapi.Listen(c.Listen.Public, options)
 	return named(err, "listen.public")
 }
@@ -242,7 +243,7 @@ func (m *Main) listenInternal() error {
 	options := m.serverOptions("internal")
 	options.TLS, options.Handler = source.MutualServer("http/1.1"), handler
 	// Every worker has a certificate of ours: one address may hold all of them.
-	options.MaxConnectionsPeer = c.HTTP.MaxConnections
+	options.MaxConnectionsPeer, options.MaxRequestsPeer = c.HTTP.MaxConnections, c.HTTP.MaxConcurrentRequests
 	m.internal, err = httpapi.Listen(c.Listen.Internal, options)
 	return named(err, "listen.internal")
 }
@@ -261,6 +262,7 @@ func (m *Main) serverOptions(name string) httpapi.ServerOptions {
 		Pace:              pace.Limits{Stall: h.StallTimeout.Std(), Window: h.RateWindow.Std(), MinRate: h.MinBytesPerSecond.Int64()},
 		ReadHeaderTimeout: h.ReadHeaderTimeout.Std(), IdleTimeout: h.IdleTimeout.Std(), MaxHeaderBytes: int(h.MaxHeaderBytes),
 		MaxConnections: h.MaxConnections, MaxConnectionsPeer: max(h.MaxConnections/4, 1), MaxConcurrentStreams: h.MaxConcurrentStreams,
+		MaxRequests: h.MaxConcurrentRequests, MaxRequestsPeer: max(h.MaxConcurrentRequests/4, 1), Observe: m.metrics.observe(name),
 		Grace: h.ShutdownGrace.Std(),
 	}
 }

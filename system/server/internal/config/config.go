@@ -65,7 +65,10 @@ type HTTP struct {
 	MaxHeaderBytes       config.Bytes    `toml:"max_header_bytes"`
 	MaxConnections       int             `toml:"max_connections"`
 	MaxConcurrentStreams int             `toml:"max_concurrent_streams"`
-	ShutdownGrace        config.Duration `toml:"shutdown_grace"`
+	// MaxConcurrentRequests bounds the requests in work on one listener; one client
+	// may have a quarter of them.
+	MaxConcurrentRequests int             `toml:"max_concurrent_requests"`
+	ShutdownGrace         config.Duration `toml:"shutdown_grace"`
 	// TrustedProxies are the addresses or prefixes whose X-Forwarded-For counts.
 	TrustedProxies []string `toml:"trusted_proxies"`
 }
@@ -173,7 +176,7 @@ func Defaults() *Config {
 		HTTP: HTTP{
 			ReadHeaderTimeout: d(10 * time.Second), IdleTimeout: d(60 * time.Second), StallTimeout: d(30 * time.Second),
 			MinBytesPerSecond: 1 << 10, RateWindow: d(30 * time.Second), MaxHeaderBytes: 16 << 10,
-			MaxConnections: 4096, MaxConcurrentStreams: 64, ShutdownGrace: d(30 * time.Second),
+			MaxConnections: 4096, MaxConcurrentStreams: 64, MaxConcurrentRequests: 4096, ShutdownGrace: d(30 * time.Second),
 		},
 		Database: Database{MaxConns: 32},
 		Limits: Limits{

@@ -63,6 +63,7 @@ func TestBadValuesNameTheKeyTheFormAndTheRemedy(t *testing.T) {
 		{"RETENTION_DURATION=0s", "retention.duration"},
 		{"DATABASE_MAX_CONNS=1", "database.max_conns"},
 		{"HTTP_TRUSTED_PROXIES=10.0.0.1,example.org", "http.trusted_proxies"},
+		{"HTTP_MAX_CONCURRENT_REQUESTS=0", "http.max_concurrent_requests"},
 		{"AUTH_ARGON2_MEMORY=1MiB", "auth.argon2_memory"},
 		{"LOG_LEVEL=loud", "log.level"},
 		{"SWEEPER_ORPHAN_AGE=0s", "sweeper.orphan_age"},

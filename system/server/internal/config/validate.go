@@ -60,6 +60,7 @@ func (c *Config) validateHTTP(check *config.Check) {
 	check.Range("http.max_header_bytes", h.MaxHeaderBytes.Int64(), 4<<10, 1<<20, "bytes")
 	check.Range("http.max_connections", int64(h.MaxConnections), 1, 1<<20, "connections")
 	check.Range("http.max_concurrent_streams", int64(h.MaxConcurrentStreams), 1, 1000, "streams")
+	check.Range("http.max_concurrent_requests", int64(h.MaxConcurrentRequests), 4, 1<<20, "requests")
 	check.Span("http.shutdown_grace", h.ShutdownGrace, time.Second, 10*time.Minute)
 	for _, p := range h.TrustedProxies {
 		_, errAddr := netip.ParseAddr(p)

@@ -15,24 +15,20 @@ const unsentBytes = 128 << 10
 
 // limitListener bounds the open connections of a listener: in all, and from one
 // peer, so that one cannot keep everybody out. A connection over the first bound
-// waits in the kernel's queue; one over the second is closed. A peer is an IPv4
-// address, or the /64 of an IPv6 one, of which a single host has every address.
+// waits in the kernel's queue; one over the second is closed.
 type limitListener struct {
 	net.Listener
 	slots     chan struct{}
-	perPeer   int
+	peers     *shares
 	trusted   func(netip.Addr) bool // proxies, which speak for many
 	done      chan struct{}
 	closeOnce sync.Once
-
-	mu    sync.Mutex
-	peers map[netip.Prefix]int
 }
 
 func newLimitListener(inner net.Listener, most, perPeer int, trusted func(netip.Addr) bool) *limitListener {
 	return &limitListener{
-		Listener: inner, slots: make(chan struct{}, most), perPeer: perPeer, trusted: trusted,
-		done: make(chan struct{}), peers: map[netip.Prefix]int{},
+		Listener: inner, slots: make(chan struct{}, most), peers: newShares(perPeer), trusted: trusted,
+		done: make(chan struct{}),
 	}
 }
 
@@ -50,7 +46,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer := addressOf(conn.RemoteAddr())
-		if !l.admit(peer) {
+		if !l.peers.take(peer, l.trusted(peer)) {
 			_ = conn.Close()
 			<-l.slots
 			continue
@@ -66,38 +62,9 @@ func (l *limitListener) Close() error {
 	return l.Listener.Close()
 }
 
-func (l *limitListener) admit(peer netip.Addr) bool {
-	key := peerOf(peer)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.peers[key] >= l.perPeer && !l.trusted(peer) {
-		return false
-	}
-	l.peers[key]++
-	return true
-}
-
 func (l *limitListener) leave(peer netip.Addr) {
-	key := peerOf(peer)
-	l.mu.Lock()
-	if l.peers[key]--; l.peers[key] <= 0 {
-		delete(l.peers, key)
-	}
-	l.mu.Unlock()
+	l.peers.give(peer)
 	<-l.slots
-}
-
-// peerOf is what one host can hardly change of its address.
-func peerOf(addr netip.Addr) netip.Prefix {
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	prefix, err := addr.WithZone("").Prefix(bits)
-	if err != nil { // no address at all: all of these are one peer
-		return netip.Prefix{}
-	}
-	return prefix
 }
 
 // countedConn gives its place back when it is closed, once.

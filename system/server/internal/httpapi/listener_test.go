@@ -65,8 +65,8 @@ func TestOnePeerHasOneShareOfTheConnections(t *testing.T) {
 			for _, conn := range taken {
 				_ = conn.Close()
 			}
-			if len(l.peers) != 0 || len(l.slots) != 0 {
-				t.Errorf("after the end of all, %d peers and %d places are counted", len(l.peers), len(l.slots))
+			if len(l.peers.held) != 0 || len(l.slots) != 0 {
+				t.Errorf("after the end of all, %d peers and %d places are counted", len(l.peers.held), len(l.slots))
 			}
 		})
 	}

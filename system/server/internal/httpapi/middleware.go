@@ -68,10 +68,7 @@ func accessLog(log *slog.Logger, observe Observe, next http.Handler) http.Handle
 			if route == "" || seen.status == http.StatusNotFound && strings.HasSuffix(route, "*") {
 				route = "unmatched"
 			}
-			method := r.Method
-			if !knownMethods[method] {
-				method = "other"
-			}
+			method := methodName(r)
 			attrs := []any{
 				"method", method, "route", route, "status", seen.status, "bytes_out", seen.bytes,
 				"duration_ms", took.Milliseconds(), "client", AddressFrom(r.Context()).String(), "protocol", r.Proto,
@@ -103,6 +100,14 @@ func notePeer(ctx context.Context, name string) {
 var knownMethods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true,
 	http.MethodDelete: true, http.MethodPatch: true, http.MethodOptions: true,
+}
+
+// methodName bounds what a client's method can be called in logs and figures.
+func methodName(r *http.Request) string {
+	if !knownMethods[r.Method] {
+		return "other"
+	}
+	return r.Method
 }
 
 // statusWriter remembers what was answered.

@@ -32,9 +32,14 @@ type ServerOptions struct {
 	MaxConnections       int
 	MaxConnectionsPeer   int // from one address that is no trusted proxy
 	MaxConcurrentStreams int
+	MaxRequests          int                   // in work at once
+	MaxRequestsPeer      int                   // of one client
 	Trusted              func(netip.Addr) bool // nil: no proxy is trusted
-	Grace                time.Duration         // for requests in flight at shutdown
-	Log                  *slog.Logger
+	// Client tells who asks, proxies considered; nil: the peer of the connection.
+	Client  func(*http.Request) netip.Addr
+	Observe Observe       // is told of requests that were refused as too many; may be nil
+	Grace   time.Duration // for requests in flight at shutdown
+	Log     *slog.Logger
 }
 
 // Server is one listener with its HTTP server.
@@ -53,6 +58,9 @@ func Listen(address string, o ServerOptions) (*Server, error) {
 	if o.Trusted == nil {
 		o.Trusted = func(netip.Addr) bool { return false }
 	}
+	if o.Client == nil {
+		o.Client = peerAddress
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	for _, p := range o.TLS.NextProtos {
@@ -62,7 +70,7 @@ func Listen(address string, o ServerOptions) (*Server, error) {
 	}
 	s := &Server{options: o, listener: newLimitListener(inner, o.MaxConnections, o.MaxConnectionsPeer, o.Trusted)}
 	s.http = &http.Server{
-		Handler:           pace.Handler(o.Pace, o.Handler),
+		Handler:           limitRequests(o, pace.Handler(o.Pace, o.Handler)),
 		TLSConfig:         o.TLS,
 		ReadHeaderTimeout: o.ReadHeaderTimeout, // also bounds the TLS handshake
 		IdleTimeout:       o.IdleTimeout,
