@@ -36,7 +36,9 @@ static void *in_thread(void *arg)
 static void *x32_in_thread(void *arg)
 {
 	(void)arg;
-	answer = syscall(0x40000000 | SYS_getpid);
+	long value = syscall(0x40000000 | SYS_getpid);
+
+	answer = value < 0 ? -errno : value; /* -1 must go on meaning that none came */
 	return NULL;
 }
 /* The filter may kill the thread alone: what counts is that no answer comes. */

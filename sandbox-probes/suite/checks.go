@@ -115,8 +115,8 @@ func (s *Suite) inside(ctx context.Context, slot int, p catalogue.Program) (map[
 		}
 		o, answered := outcomes[c.Name]
 		switch {
-		case answered && o.Number == "ESRCH": // the thread that asked is no more
-			o.Number = "EPERM"
+		case answered:
+			o = silenced(o)
 		case !answered && report.Ended(sigsys):
 			o = catalogue.Outcome{Word: "shut", Number: "EPERM", Detail: "SIGSYS"}
 		}
@@ -159,7 +159,19 @@ func (s *Suite) controlOf(ctx context.Context, p catalogue.Program, c catalogue.
 	}
 	outcomes, _, err := catalogue.Parse(result.Result)
 	o, answered := outcomes[c.Name]
+	if p.Each {
+		o = silenced(o)
+	}
 	return o, answered, err
+}
+
+// silenced counts a thread that is no more, and so never had its answer, as
+// refused: in the sandbox, and for the same reason in a control.
+func silenced(o catalogue.Outcome) catalogue.Outcome {
+	if o.Number == "ESRCH" {
+		o.Number = "EPERM"
+	}
+	return o
 }
 
 // trial is all that was seen of one check.
