@@ -45,6 +45,7 @@ TEST(printer_drops_separators_nobody_needs) {
   CHECK_EQ(plain("return ;"), "return\n");
 }
 
+// Users of luamin ask for it (#56, #82), and the strictest form of the proof needs it.
 TEST(printer_with_lines_keeps_each_token_on_its_line) {
   CHECK_EQ(plain("local a\n\n--c\n= 1 --[[\n]] b = 2\n\n", true), "local a\n\n\n=1\nb=2\n");
   CHECK_EQ(plain("t = {\n1,\n}\nreturn\n;", true), "t={\n1\n}\nreturn\n");
