@@ -3,8 +3,10 @@ package jobs
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"glovebox/system/server/internal/jobs/domain"
@@ -35,11 +37,19 @@ func (s *Service) OpenResult(ctx context.Context, userID, jobID string) (*Result
 	if job.Status != domain.Completed {
 		return nil, domain.Refuse(domain.CodeNotCompleted, "the job is %s; its result can be downloaded once it is completed", job.Status)
 	}
-	expires := job.TerminalAt.Add(s.settings.Retention)
-	if !job.PurgedAt.IsZero() || !record.Now.Before(expires) {
-		return nil, domain.Refuse(domain.CodeExpired, "the result was kept until %s", expires.UTC().Format(time.RFC3339))
+	if err := s.expired(record); err != nil {
+		return nil, err
 	}
 	content, err := s.Blobs.Open(ctx, job.Result.StorageKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Retention may have come between the two looks: the row says so then, since
+		// the mark is set before any byte goes.
+		if again, lookErr := s.Store.Get(ctx, userID, jobID); lookErr == nil {
+			if gone := s.expired(again); gone != nil {
+				return nil, gone
+			}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the result of job %s: %w", job.ID, err)
 	}
@@ -49,8 +59,18 @@ func (s *Service) OpenResult(ctx context.Context, userID, jobID string) (*Result
 	}
 	return &ResultFile{
 		Content: content, Size: job.Result.Size, SHA256: job.Result.SHA256,
-		FileName: record.Input.FileName, CompletedAt: job.TerminalAt, ExpiresAt: expires,
+		FileName: record.Input.FileName, CompletedAt: job.TerminalAt, ExpiresAt: job.TerminalAt.Add(s.settings.Retention),
 	}, nil
+}
+
+// expired returns CodeExpired for a completed job whose result retention has
+// taken, or would take now (JOB-05).
+func (s *Service) expired(record Record) error {
+	until := record.Job.TerminalAt.Add(s.settings.Retention)
+	if record.Job.PurgedAt.IsZero() && record.Now.Before(until) {
+		return nil
+	}
+	return domain.Refuse(domain.CodeExpired, "the result was kept until %s", until.UTC().Format(time.RFC3339))
 }
 
 // verify compares content with what the job completed with, and leaves it at its

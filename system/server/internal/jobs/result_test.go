@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -85,6 +86,36 @@ func TestAPurgedResultIsGoneWhateverTheTime(t *testing.T) {
 	k := setup(t)
 	id := k.completed(t, "out")
 	k.store.Edit(id, func(j *domain.Job) { j.PurgedAt = j.TerminalAt })
+	_, err := k.OpenResult(t.Context(), k.user, id)
+	wantCode(t, err, domain.CodeExpired)
+}
+
+// sweptBetween purges a job between the look at its row and the opening of its
+// bytes, as the sweeper may.
+type sweptBetween struct {
+	*flaky
+	purge func()
+}
+
+func (s *sweptBetween) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+	if s.purge != nil {
+		s.purge()
+		if err := s.Remove(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return s.flaky.Open(ctx, key)
+}
+
+func TestAResultSweptInThatMomentIsGoneNotBroken(t *testing.T) {
+	evidence.Proves(t, "JOB-05")
+	var blobs *sweptBetween
+	k := setup(t, func(p *jobs.Parts, _ *jobs.Settings) {
+		blobs = &sweptBetween{flaky: p.Blobs.(*flaky)}
+		p.Blobs = blobs
+	})
+	id := k.completed(t, "out")
+	blobs.purge = func() { k.store.Edit(id, func(j *domain.Job) { j.PurgedAt = j.TerminalAt }) }
 	_, err := k.OpenResult(t.Context(), k.user, id)
 	wantCode(t, err, domain.CodeExpired)
 }
