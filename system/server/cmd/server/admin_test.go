@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -250,4 +251,23 @@ func TestEveryCommandTeaches(t *testing.T) {
 		}
 	}
 	walk(nil)
+}
+
+// TestTheInternalAPIServesOnNoPublicAddress whatever name it was given.
+func TestTheInternalAPIServesOnNoPublicAddress(t *testing.T) {
+	evidence.Proves(t, "MTL-01")
+	in := install(t)
+	s := in.start(nil)
+	s.stop()
+	c := *s.main.Config
+	c.Listen.Internal = "0.0.0.0:0" // what a name may lead to; Validate, which knows no names, is not asked here
+	m := NewMain(io.Discard)
+	m.Config = &c
+	err := m.Open(t.Context())
+	if closeErr := m.Close(); closeErr != nil {
+		t.Error(closeErr)
+	}
+	if err == nil || !strings.Contains(err.Error(), "listen.internal: ") || !strings.Contains(err.Error(), "neither loopback nor private") {
+		t.Errorf("open on every interface: %v", err)
+	}
 }

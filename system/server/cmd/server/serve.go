@@ -244,7 +244,9 @@ func (m *Main) listenInternal() error {
 	options.TLS, options.Handler = source.MutualServer("http/1.1"), handler
 	// Every worker has a certificate of ours: one address may hold all of them.
 	options.MaxConnectionsPeer, options.MaxRequestsPeer = c.HTTP.MaxConnections, c.HTTP.MaxConcurrentRequests
-	m.internal, err = httpapi.Listen(c.Listen.Internal, options)
+	if m.internal, err = httpapi.Listen(c.Listen.Internal, options); err == nil {
+		err = c.Listen.JudgeInternal(m.internal.Addr())
+	}
 	return named(err, "listen.internal")
 }
 

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +66,8 @@ func TestBadValuesNameTheKeyTheFormAndTheRemedy(t *testing.T) {
 		{"DATABASE_MAX_CONNS=1", "database.max_conns"},
 		{"HTTP_TRUSTED_PROXIES=10.0.0.1,example.org", "http.trusted_proxies"},
 		{"HTTP_MAX_CONCURRENT_REQUESTS=0", "http.max_concurrent_requests"},
+		{"HTTP_TRUSTED_PROXIES=10.0.0.1,0.0.0.0/0", "http.trusted_proxies"},
+		{"HTTP_TRUSTED_PROXIES=::/0", "http.trusted_proxies"},
 		{"AUTH_ARGON2_MEMORY=1MiB", "auth.argon2_memory"},
 		{"LOG_LEVEL=loud", "log.level"},
 		{"SWEEPER_ORPHAN_AGE=0s", "sweeper.orphan_age"},
@@ -83,6 +87,24 @@ func TestBadValuesNameTheKeyTheFormAndTheRemedy(t *testing.T) {
 	}
 	if _, err := config.Load("", []string{"GLOVEBOX_LEASE_DURATION=3s", "GLOVEBOX_LEASE_HEARTBEAT=1s"}); err != nil {
 		t.Errorf("the least lease: %v", err)
+	}
+}
+
+// TestANameForTheInternalAPIMustLeadInside: what a name leads to is known only
+// once it is listened on.
+func TestANameForTheInternalAPIMustLeadInside(t *testing.T) {
+	evidence.Proves(t, "MTL-01")
+	for bound, inside := range map[string]bool{
+		"127.0.0.1:9443": true, "[::1]:9443": true, "10.1.2.3:9443": true, "[fd00::1]:9443": true, "[fe80::1%eth0]:9443": true, "[::ffff:10.1.2.3]:9443": true,
+		"0.0.0.0:9443": false, "[::]:9443": false, "203.0.113.5:9443": false, "[2001:db8::1]:9443": false, "[::ffff:203.0.113.5]:9443": false,
+	} {
+		addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(bound))
+		if err := (config.Listen{Internal: "workers.example:9443"}).JudgeInternal(addr); (err == nil) != inside {
+			t.Errorf("%s: %v, want inside %v", bound, err, inside)
+		}
+		if err := (config.Listen{InternalWildcard: true}).JudgeInternal(addr); err != nil {
+			t.Errorf("%s with the override: %v", bound, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -45,9 +46,24 @@ func (l Listen) validate(check *config.Check) {
 	check.Require(named, "listen.internal", "is every interface", "host:port on loopback or a private address",
 		"name the address, or set listen.internal_wildcard = true where a firewall closes the port")
 	if named && err == nil {
-		check.Require(addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast(), "listen.internal", "is a public address",
-			"host:port on loopback or a private address", "name a private address, or set listen.internal_wildcard = true where a firewall closes the port")
+		check.Require(internal(addr), "listen.internal", "is a public address", "host:port on loopback or a private address",
+			"name a private address, or set listen.internal_wildcard = true where a firewall closes the port")
 	}
+}
+
+func internal(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
+}
+
+// JudgeInternal judges the address on which the internal API really listens: a
+// name in listen.internal may lead to any (MTL-01).
+func (l Listen) JudgeInternal(bound net.Addr) error {
+	addr, err := netip.ParseAddrPort(bound.String())
+	if l.InternalWildcard || err == nil && internal(addr.Addr()) {
+		return nil
+	}
+	return fmt.Errorf("%s leads to %s, which is neither loopback nor private; name a private address, or set listen.internal_wildcard = true where a firewall closes the port", l.Internal, bound)
 }
 
 func (c *Config) validateHTTP(check *config.Check) {
@@ -64,9 +80,11 @@ func (c *Config) validateHTTP(check *config.Check) {
 	check.Span("http.shutdown_grace", h.ShutdownGrace, time.Second, 10*time.Minute)
 	for _, p := range h.TrustedProxies {
 		_, errAddr := netip.ParseAddr(p)
-		_, errPrefix := netip.ParsePrefix(p)
+		prefix, errPrefix := netip.ParsePrefix(p)
 		check.Require(errAddr == nil || errPrefix == nil, "http.trusted_proxies", "holds an entry that is no address",
 			"IP addresses or prefixes such as 10.0.0.0/8", "correct or remove the entry")
+		check.Require(errPrefix != nil || prefix.Bits() > 0, "http.trusted_proxies", "trusts every address, so that anybody names the address he is limited by",
+			"IP addresses or prefixes such as 10.0.0.0/8", "name the proxies alone")
 	}
 }
 
