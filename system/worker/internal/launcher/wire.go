@@ -133,15 +133,25 @@ func ParseRequest(packet []byte) (Request, *Error) {
 	if len(packet) > MaxRequest {
 		return Request{}, &Error{Code: BadRequest, Message: "the request is larger than its bound"}
 	}
+	// By tokens: decoding into a struct would take the name in other letters, and
+	// the last of two.
 	dec := json.NewDecoder(bytes.NewReader(packet))
-	dec.DisallowUnknownFields()
-	var r Request
-	if err := dec.Decode(&r); err != nil {
+	var tokens [4]json.Token
+	for i := range tokens {
+		token, err := dec.Token()
+		if err != nil {
+			return Request{}, bad
+		}
+		tokens[i] = token
+	}
+	verb, isText := tokens[2].(string)
+	if tokens[0] != json.Delim('{') || tokens[1] != "verb" || !isText || tokens[3] != json.Delim('}') {
 		return Request{}, bad
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Request{}, bad
 	}
+	r := Request{Verb: Verb(verb)}
 	switch r.Verb {
 	case Acquire, Run, Kill, Release, SelfTest, Status:
 		return r, nil
