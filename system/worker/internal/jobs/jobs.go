@@ -74,6 +74,7 @@ type Observer interface {
 	AttemptEnded(end string)
 	// SlotsBusy tells how many attempts run now.
 	SlotsBusy(n int)
-	// HeartbeatFailed is called for each heartbeat without a good answer.
+	// HeartbeatFailed is called for each heartbeat without a good answer, save one
+	// that was overtaken by the completion.
 	HeartbeatFailed()
 }

@@ -78,6 +78,11 @@ func (k *keeper) run(ctx context.Context, certain bool) {
 			retry.reset()
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, ErrLeaseLost) && k.delivering.Load():
+			// Most likely the good end: no fault to warn of.
+			k.log.DebugContext(ctx, "the lease ended while the result was on its way, whose answer tells how", "error", err)
+			k.end(ctx, err)
+			return
 		default:
 			k.observer.HeartbeatFailed()
 			k.log.WarnContext(ctx, "heartbeat failed", "error", err)

@@ -138,4 +138,9 @@ func TestCompletionOvertakenByAHeartbeat(t *testing.T) {
 	if j.completed != 1 || s.count("result") != 1 {
 		t.Errorf("completed %d times by %d results", j.completed, s.count("result"))
 	}
+	w.seen.mu.Lock()
+	defer w.seen.mu.Unlock()
+	if w.seen.failed != 0 {
+		t.Errorf("%d heartbeats were counted as failed", w.seen.failed)
+	}
 }
