@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"glovebox/ci/local"
 	"glovebox/threat-model/evidence"
 )
@@ -290,7 +292,10 @@ func baseline(t *testing.T, s *local.System) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := filepath.Join(filepath.Dir(s.BinDir), "baseline")
+	target, err := os.MkdirTemp(filepath.Dir(s.BinDir), "baseline-") // goes with the system
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}},
@@ -305,14 +310,13 @@ func baseline(t *testing.T, s *local.System) string {
 	return "https://" + listener.Addr().String() + "/"
 }
 
-// pipeline stores body at path: one goroutine reads, one hashes, one writes, over
-// four buffers of 1 MiB.
-func pipeline(body io.Reader, path string) error {
-	f, err := os.Create(path)
+// pipeline stores body in a new file of dir: one goroutine reads, one hashes, one
+// writes, over four buffers of 1 MiB, with write-back begun every 32 MiB.
+func pipeline(body io.Reader, dir string) error {
+	f, err := os.CreateTemp(dir, "")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(path)
 	defer f.Close()
 	type piece struct{ buffer, filled []byte }
 	free, toHash, toWrite := make(chan []byte, 4), make(chan piece, 4), make(chan piece, 4)
@@ -329,9 +333,14 @@ func pipeline(body io.Reader, path string) error {
 	}()
 	go func() {
 		var fault error
+		var at, flushed int64
 		for p := range toWrite {
 			if _, err := f.Write(p.filled); err != nil {
 				fault = err
+			}
+			if at += int64(len(p.filled)); at-flushed >= 32<<20 {
+				_ = unix.SyncFileRange(int(f.Fd()), flushed, at-flushed, unix.SYNC_FILE_RANGE_WRITE)
+				flushed = at
 			}
 			free <- p.buffer
 		}
