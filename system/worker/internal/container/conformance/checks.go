@@ -16,11 +16,11 @@ import (
 
 // sample: an input the core accepts, twice.
 func (s *Suite) sample(ctx context.Context) ([]Check, error) {
-	first, err := s.attempt(ctx, bytes.NewReader(s.Sample), nil)
+	first, err := s.attempt(ctx, bytesOf(s.Sample), nil)
 	if err != nil {
 		return nil, err
 	}
-	second, err := s.attempt(ctx, bytes.NewReader(s.Sample), nil)
+	second, err := s.attempt(ctx, bytesOf(s.Sample), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +41,11 @@ func (s *Suite) odd(ctx context.Context) ([]Check, error) {
 		{"64 KiB of noise", noise(64 << 10)},
 		{"100,000 opening brackets", bytes.Repeat([]byte("("), 100_000)},
 	} {
-		first, err := s.attempt(ctx, bytes.NewReader(c.input), nil)
+		first, err := s.attempt(ctx, bytesOf(c.input), nil)
 		if err != nil {
 			return checks, err
 		}
-		second, err := s.attempt(ctx, bytes.NewReader(c.input), nil)
+		second, err := s.attempt(ctx, bytesOf(c.input), nil)
 		if err != nil {
 			return checks, err
 		}
@@ -86,8 +86,10 @@ func (s *Suite) large(ctx context.Context) ([]Check, error) {
 }
 
 // filler is n bytes of text in short lines.
-func filler(n int64) io.Reader {
-	return io.LimitReader(&repeater{text: []byte("-- the quick brown fox jumps over the lazy dog\n")}, n)
+func filler(n int64) source {
+	return func() io.Reader {
+		return io.LimitReader(&repeater{text: []byte("-- the quick brown fox jumps over the lazy dog\n")}, n)
+	}
 }
 
 type repeater struct {
@@ -105,7 +107,7 @@ func (r *repeater) Read(p []byte) (int, error) {
 
 // tiny: a result that does not fit is exit 5, never exit 0 with a part of it.
 func (s *Suite) tiny(ctx context.Context) ([]Check, error) {
-	r, err := s.attempt(ctx, bytes.NewReader(s.Sample), limits(func(l *container.Limits) { l.MaxResultBytes = TinyResult }))
+	r, err := s.attempt(ctx, bytesOf(s.Sample), limits(func(l *container.Limits) { l.MaxResultBytes = TinyResult }))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func (s *Suite) littleMemory(ctx context.Context) ([]Check, error) {
 
 // argument: nothing can be told to a core but its input.
 func (s *Suite) argument(ctx context.Context) ([]Check, error) {
-	r, err := s.attempt(ctx, bytes.NewReader(s.Sample), func(m *slot.Maker) {
+	r, err := s.attempt(ctx, bytesOf(s.Sample), func(m *slot.Maker) {
 		m.Alter = func(spec *container.Spec) { spec.Command = []string{container.CorePath, "--help"} }
 	})
 	if err != nil {

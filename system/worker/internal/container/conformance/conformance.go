@@ -65,8 +65,28 @@ func (s *Suite) Run(ctx context.Context) ([]Check, error) {
 	return checks, nil
 }
 
-// attempt runs the core once on input.
-func (s *Suite) attempt(ctx context.Context, input io.Reader, adjust func(*slot.Maker)) (run, error) {
+// sandboxTries is how often an attempt is made whose sandbox failed: that says
+// nothing of the core, and the system would try again too.
+const sandboxTries = 3
+
+var errSandbox = errors.New("the sandbox failed")
+
+// source opens an input from its beginning.
+type source func() io.Reader
+
+func bytesOf(b []byte) source { return func() io.Reader { return bytes.NewReader(b) } }
+
+// attempt runs the core on input, in a sandbox that holds.
+func (s *Suite) attempt(ctx context.Context, input source, adjust func(*slot.Maker)) (run, error) {
+	var r run
+	err := errSandbox
+	for try := 0; try < sandboxTries && errors.Is(err, errSandbox); try++ {
+		r, err = s.attemptOnce(ctx, input(), adjust)
+	}
+	return r, err
+}
+
+func (s *Suite) attemptOnce(ctx context.Context, input io.Reader, adjust func(*slot.Maker)) (run, error) {
 	m := s.Maker
 	if adjust != nil {
 		adjust(&m)
@@ -90,7 +110,7 @@ func (s *Suite) attempt(ctx context.Context, input io.Reader, adjust func(*slot.
 		return run{}, err
 	}
 	if r.verdict.Kind == verdict.SandboxFailure || r.verdict.Kind == verdict.Killed {
-		return run{}, errors.New("the sandbox failed: " + r.verdict.Detail)
+		return run{}, fmt.Errorf("%w: %s", errSandbox, r.verdict.Detail)
 	}
 	hash := sha256.New()
 	var head bytes.Buffer
