@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,10 @@ func (b *bench) raw(t *testing.T) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	// A launcher that goes on where it must end is a failure, not a wait for ever.
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	return &raw{t, c}
 }
 
