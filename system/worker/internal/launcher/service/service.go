@@ -46,6 +46,7 @@ type Service struct {
 	inventory container.Inventory
 	tester    SelfTester
 	log       *slog.Logger
+	peers     *complaints // lines that a peer can cause
 	metrics   *Metrics
 
 	pool *pool
@@ -56,7 +57,7 @@ type Service struct {
 
 // New returns a service that is not started.
 func New(c Config, m *slot.Maker, inv container.Inventory, t SelfTester, log *slog.Logger, metrics *Metrics) *Service {
-	s := &Service{config: c, maker: m, inventory: inv, tester: t, log: log, metrics: metrics}
+	s := &Service{config: c, maker: m, inventory: inv, tester: t, log: log, peers: &complaints{log: log}, metrics: metrics}
 	s.pool = newPool(c.Slots, m, log, metrics)
 	s.gate.set(launcher.Testing, nil)
 	return s
@@ -181,7 +182,7 @@ func (s *Service) accept(ctx context.Context, listener *net.UnixListener) {
 		select {
 		case room <- struct{}{}:
 		default:
-			s.log.Warn("connection refused: too many are open", "most", cap(room))
+			s.peers.warn("connection refused: too many are open", "most", cap(room))
 			c.Close()
 			continue
 		}

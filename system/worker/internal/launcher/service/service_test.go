@@ -116,7 +116,8 @@ func (b *bench) acquire(t *testing.T, script string) *launcher.Slot {
 	return s
 }
 
-// gone waits until no attempt is left, by the kernel's word.
+// gone waits until no attempt is left, by the kernel's word, and until the launcher
+// has the slots back, which is a moment later.
 func (b *bench) gone(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
@@ -128,7 +129,11 @@ func (b *bench) gone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(names) == 0 && len(entries) == 0 {
+		state, err := b.client.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) == 0 && len(entries) == 0 && state.SlotsFree == state.SlotsTotal {
 			return
 		}
 	}

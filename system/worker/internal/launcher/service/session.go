@@ -40,14 +40,14 @@ func (s *Service) serve(ctx context.Context, conn *launcher.Conn) {
 	defer conn.Finish()
 	p, err := peerOf(conn.Raw())
 	if err != nil {
-		s.log.Error("connection refused: its peer is unknown", "error", err)
+		s.peers.warn("connection refused: its peer is unknown", "error", err)
 		return
 	}
 	defer p.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before p.close, which waits for the watch to end
 	if p.uid != s.config.PeerUID && p.uid != 0 {
-		s.log.Warn("connection refused: wrong user", "uid", p.uid, "pid", p.pid)
+		s.peers.warn("connection refused: wrong user", "uid", p.uid, "pid", p.pid)
 		_ = conn.Send(launcher.Response{Error: &launcher.Error{Code: launcher.Forbidden, Message: "this user is not the configured worker"}})
 		return
 	}
@@ -71,7 +71,7 @@ func (s *Service) serve(ctx context.Context, conn *launcher.Conn) {
 		case r := <-packets:
 			if r.err != nil {
 				if !errors.Is(r.err, io.EOF) {
-					s.log.Warn("connection ends", "error", r.err)
+					s.peers.warn("connection ends", "error", r.err)
 				}
 				return
 			}
@@ -113,7 +113,7 @@ func (ss *session) end() {
 func (ss *session) handle(ctx context.Context, packet []byte) bool {
 	req, bad := launcher.ParseRequest(packet)
 	if bad != nil {
-		ss.log.Warn("connection ends: bad request", "code", bad.Code, "pid", ss.peer.pid)
+		ss.peers.warn("connection ends: bad request", "code", bad.Code, "pid", ss.peer.pid)
 		ss.answer(launcher.Response{Verb: req.Verb, Error: bad})
 		return false
 	}
@@ -122,7 +122,7 @@ func (ss *session) handle(ctx context.Context, packet []byte) bool {
 		return false
 	}
 	if !ss.allowed(req.Verb) {
-		ss.log.Warn("connection ends: verb out of order", "verb", req.Verb, "pid", ss.peer.pid)
+		ss.peers.warn("connection ends: verb out of order", "verb", req.Verb, "pid", ss.peer.pid)
 		ss.answer(launcher.Response{Verb: req.Verb, Error: &launcher.Error{Code: launcher.WrongState, Message: "the verb is not allowed in this state of the connection"}})
 		return false
 	}
@@ -165,7 +165,7 @@ func (ss *session) allowed(v launcher.Verb) bool {
 
 func (ss *session) answer(r launcher.Response) bool {
 	if err := ss.conn.Send(r); err != nil {
-		ss.log.Warn("connection ends: the peer takes no answer", "error", err)
+		ss.peers.warn("connection ends: the peer takes no answer", "error", err)
 		return false
 	}
 	return true
