@@ -185,7 +185,9 @@ func newPKIRenewCommand() *cobra.Command {
 		Short: "replace certificates by new ones of the same identity",
 		Long: `Replace each FILE.crt and FILE.key by a pair for the same names, with a new key
 and a new life of the same length. Owner and mode of the files are kept, and
-running processes take the new pair up by themselves.
+running processes take the new pair up by themselves. A certificate without its
+own key beside it is refused: its folder belongs to a service, which may have been
+taken over and have put another's certificate there.
 
 --within 240h renews only what has less than that left, so that a timer can call
 the command every day.`,
