@@ -17,12 +17,12 @@ TOOLS := .cache/tools
 # times as long, since then it hangs.
 BUDGET_setup  := 120
 BUDGET_build  := 240
-BUDGET_lint   := 90
+BUDGET_lint   := 180
 BUDGET_unit   := 300
 BUDGET_core   := 300
 BUDGET_corpus := 120
 BUDGET_client := 120
-BUDGET_e2e    := 240
+BUDGET_e2e    := 320
 BUDGET_probes := 90
 
 suite = ci/suite $(1) $(BUDGET_$(1))

@@ -239,13 +239,21 @@ func TestVersion2Files(t *testing.T) {
 		}
 	}
 	events := filepath.Join(root, "base/a/memory.events")
-	for text, want := range map[string]bool{"low 0\nmax 478\noom 0\noom_kill 0\n": false, "max 1\noom 1\noom_kill 2\noom_group_kill 0\n": true} {
-		if err := os.WriteFile(events, []byte(text), 0o644); err != nil {
+	// In this order: a death once seen stays seen.
+	for _, c := range []struct {
+		text string
+		want bool
+	}{
+		{"low 0\nmax 478\noom 0\noom_kill 0\n", false},
+		{"max 1\noom 1\noom_kill 2\noom_group_kill 0\n", true},
+		{"low 0\nmax 478\noom 0\noom_kill 0\n", true},
+	} {
+		if err := os.WriteFile(events, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		killed, err := g.MemoryKilled()
-		if err != nil || killed != want {
-			t.Errorf("%q: killed %v, %v", text, killed, err)
+		if err != nil || killed != c.want {
+			t.Errorf("%q: killed %v, %v", c.text, killed, err)
 		}
 	}
 }
