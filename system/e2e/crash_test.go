@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,10 @@ func crashPointsTest(t *testing.T, w *edgeWorld) {
 	var all []*throughCrash
 	for n, point := range crashPoints {
 		if err := w.Restart(context.Background(), "server-0", "GLOVEBOX_CRASH_AT="+point); err != nil {
-			t.Fatal(err)
+			// One of the earlier submissions may have passed the point already.
+			if _, alive := w.Process("server-0"); alive || !strings.Contains(err.Error(), "ended before it was ready") {
+				t.Fatal(err)
+			}
 		}
 		c := &throughCrash{point: point, body: []byte(fmt.Sprintf("through the crash at %s", point)), done: make(chan struct{})}
 		path := filepath.Join(dir, fmt.Sprint(n))

@@ -24,12 +24,13 @@ import (
 const (
 	diskBytes     = 64 << 20
 	diskFloor     = 1 << 20 // limits.min_free_bytes
-	diskRetention = 12 * time.Second
+	diskRetention = 9 * time.Second
 )
 
 // TestDisk fills the storage's file system, makes it read-only, and lets results
 // grow old, under one system.
 func TestDisk(t *testing.T) {
+	t.Parallel() // with the other tests of edges: all wait more than they work
 	s := start(t, "disk", 22400, local.Options{
 		Servers: 1, Workers: 1, Image: image(t, compile(t, "cores/acts.c")), StorageBytes: diskBytes,
 		Set: []string{
@@ -281,7 +282,7 @@ func readOnlyTest(t *testing.T, w *edgeWorld) {
 func retentionTest(t *testing.T, w *edgeWorld) {
 	evidence.Record(t, evidence.Claim{
 		Requirements: []string{"STO-05", "JOB-05"},
-		Tried:        "retention of 12 s: a result that is old, one being read by a slow reader meanwhile, and a job that runs for longer",
+		Tried:        "a short retention: a result that is old, one being read by a slow reader meanwhile, and a job that runs for longer",
 		Oracle:       "the answers, the files in the storage, the SHA-256 of the slow download, the result of the long job",
 	})
 	c := w.people[0].caller(0)
@@ -293,7 +294,7 @@ func retentionTest(t *testing.T, w *edgeWorld) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c.waitFor(ctx, id)
-	live := c.created("live", []byte(fmt.Sprintf("#!act sleep %d\nstill here", (diskRetention+8*time.Second).Milliseconds())))
+	live := c.created("live", []byte(fmt.Sprintf("#!act sleep %d\nstill here", (diskRetention+5*time.Second).Milliseconds())))
 	slow := slowDownload(t, w, c.token, id)
 	if len(resultFiles(w.StorageRoot, id)) != 1 {
 		t.Fatal("the result is not stored")

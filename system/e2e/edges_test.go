@@ -20,6 +20,7 @@ type edgeWorld struct {
 // TestEdges runs the unfriendly user, network, core, worker and operator against
 // one system of two servers and two workers. Each part leaves it whole.
 func TestEdges(t *testing.T) {
+	t.Parallel()
 	s := start(t, "edges", 22000, local.Options{
 		Servers: 2, Workers: 2, Image: image(t, compile(t, "cores/acts.c")),
 		Set: []string{

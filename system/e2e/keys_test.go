@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -101,10 +102,11 @@ func otherBytesTest(t *testing.T, w *edgeWorld) {
 	refused("declared, before the body", a, err)
 	early.abandon()
 
+	begun := w.watchBodies()
 	first := one.beginUpload("fir", len("first"), "Idempotency-Key", "in-flight", "Glovebox-File-Digest", digest([]byte("first")))
 	eventually(t, 10*time.Second, "the first request holds the key", func() string {
-		if len(temporaryFiles(w.StorageRoot)) == 0 {
-			return "no body is on its way" // else this request would be the first
+		if !begun() { // else this request would be the first
+			return "no body is on its way; the first request: " + first.state()
 		}
 		a, err := two.upload("slow", []byte("first"), "Idempotency-Key", "in-flight", "Glovebox-File-Digest", digest([]byte("first")))
 		if err != nil || a.status != http.StatusConflict {
@@ -123,6 +125,14 @@ func otherBytesTest(t *testing.T, w *edgeWorld) {
 		t.Errorf("%d jobs were made, want the one of the key in flight", made)
 	}
 	w.people[0].must("wait", id)
+}
+
+// watchBodies returns what reports whether a body has begun to arrive since.
+func (w *edgeWorld) watchBodies() (begun func() bool) {
+	before := temporaryFiles(w.StorageRoot)
+	return func() bool {
+		return slices.ContainsFunc(temporaryFiles(w.StorageRoot), func(f string) bool { return !slices.Contains(before, f) })
+	}
 }
 
 // answerBeforeTheBody waits for the answer to a request whose body is not sent.
@@ -155,6 +165,7 @@ const (
 func takeKeyAndDie(t *testing.T, w *edgeWorld) *heldKey {
 	t.Helper()
 	dying, other := w.people[1].caller(1), w.people[1].caller(0)
+	begun := w.watchBodies()
 	u := dying.beginUpload("begin", 1<<20, "Idempotency-Key", deadKey)
 	content := []byte("the whole file")
 	inFlight := func() string {
@@ -166,8 +177,8 @@ func takeKeyAndDie(t *testing.T, w *edgeWorld) *heldKey {
 	}
 	// Not too early: the key is taken when the server has read the headers.
 	eventually(t, 10*time.Second, "the key is held", func() string {
-		if len(temporaryFiles(w.StorageRoot)) == 0 {
-			return "no body is on its way"
+		if !begun() {
+			return "no body is on its way: " + u.state()
 		}
 		return inFlight()
 	})

@@ -216,10 +216,11 @@ func serverEndsTest(t *testing.T, w *edgeWorld) {
 	const body = "through the restart"
 	c := w.people[0].caller(0)
 	job, _ := w.running(t, 2*time.Second, body)
+	begun := w.watchBodies()
 	upload := c.beginUpload("first half,", len("first half, second half"))
 	eventually(t, 10*time.Second, "the upload is on its way", func() string {
-		if len(temporaryFiles(w.StorageRoot)) == 0 {
-			return "no temporary file"
+		if !begun() {
+			return "no temporary file: " + upload.state()
 		}
 		return ""
 	})

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -171,36 +172,39 @@ func digest(content []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// slowUpload begins an upload over a connection of its own and holds it until
-// finish is called, which sends the rest and returns the answer.
+// slowUpload is an upload over a connection of its own, written by hand: an HTTP
+// client would keep the first bytes in its buffer.
 type slowUpload struct {
-	t      *testing.T
-	writer *io.PipeWriter
+	conn   *tls.Conn
 	done   chan struct{}
 	answer answer
 	err    error
 }
 
-// beginUpload sends the form's head and the first bytes. The length is announced,
-// so that what is missing is missing.
+// beginUpload sends the headers, the form's head and the first bytes. The length is
+// announced, so that what is missing is missing.
 func (c caller) beginUpload(first string, total int, headers ...string) *slowUpload {
 	c.t.Helper()
-	reader, writer := io.Pipe()
-	u := &slowUpload{t: c.t, writer: writer, done: make(chan struct{})}
-	req, err := http.NewRequest("POST", c.base+"/api/v1/jobs", reader)
+	host := strings.TrimPrefix(c.base, "https://")
+	config := c.http.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", host, config)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req.ContentLength = int64(len(formHead("slow")) + total + len(formTail))
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	c.t.Cleanup(func() { _ = conn.Close() })
+	u := &slowUpload{conn: conn, done: make(chan struct{})}
+	head := fmt.Sprintf("POST /api/v1/jobs HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n",
+		host, c.token, boundary, len(formHead("slow"))+total+len(formTail))
 	for i := 0; i < len(headers); i += 2 {
-		req.Header.Add(headers[i], headers[i+1])
+		head += headers[i] + ": " + headers[i+1] + "\r\n"
 	}
-	client := &http.Client{Transport: c.http.Transport.(*http.Transport).Clone(), Timeout: 2 * time.Minute}
+	if _, err := io.WriteString(conn, head+"\r\n"+formHead("slow")+first); err != nil {
+		c.t.Fatal(err)
+	}
 	go func() {
 		defer close(u.done)
-		resp, err := client.Do(req)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			u.err = err
 			return
@@ -208,27 +212,32 @@ func (c caller) beginUpload(first string, total int, headers ...string) *slowUpl
 		defer resp.Body.Close()
 		content, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		u.answer, u.err = answer{resp.StatusCode, resp.Header, content}, err
-		client.CloseIdleConnections()
 	}()
-	if _, err := io.WriteString(writer, formHead("slow")+first); err != nil {
-		c.t.Fatal(err)
-	}
 	return u
+}
+
+// state says whether the answer has come, and which.
+func (u *slowUpload) state() string {
+	select {
+	case <-u.done:
+		return fmt.Sprintf("%d %s (%v)", u.answer.status, u.answer.body, u.err)
+	default:
+		return "no answer yet"
+	}
 }
 
 // finish sends the rest and returns the answer.
 func (u *slowUpload) finish(rest string) (answer, error) {
-	if _, err := io.WriteString(u.writer, rest+formTail); err != nil {
+	if _, err := io.WriteString(u.conn, rest+formTail); err != nil {
 		return answer{}, err
 	}
-	_ = u.writer.Close()
 	<-u.done
 	return u.answer, u.err
 }
 
 // abandon ends the request where it stands.
 func (u *slowUpload) abandon() {
-	_ = u.writer.CloseWithError(fmt.Errorf("given up"))
+	_ = u.conn.Close()
 	<-u.done
 }
 
