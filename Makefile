@@ -21,7 +21,7 @@ BUDGET_lint   := 180
 BUDGET_unit   := 300
 BUDGET_core   := 300
 BUDGET_corpus := 120
-BUDGET_client := 120
+BUDGET_client := 180
 BUDGET_e2e    := 320
 BUDGET_probes := 90
 
