@@ -16,7 +16,7 @@ TOOLS := .cache/tools
 # beside the budget, warns when it is over, and ends a suite that takes three
 # times as long, since then it hangs.
 BUDGET_setup  := 120
-BUDGET_build  := 240
+BUDGET_build  := 360
 BUDGET_lint   := 180
 BUDGET_unit   := 300
 BUDGET_core   := 300
