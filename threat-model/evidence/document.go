@@ -4,7 +4,7 @@
 // requirements and threats it speaks for, what was tried, the oracle that looked,
 // and a verdict. Only `held` counts as proof; the sign-off reads nothing else.
 // The form is held to evidence.schema.json by a test, and a document with an
-// unknown key, suite, verdict or requirement does not load (HAR-01).
+// unknown key, suite, verdict, requirement or threat does not load (HAR-01).
 package evidence
 
 import (
@@ -91,6 +91,10 @@ func (d Document) Validate() error {
 	if err != nil {
 		return err
 	}
+	threats, err := Threats()
+	if err != nil {
+		return err
+	}
 	seen := make(map[string]bool, len(d.Cases))
 	for _, c := range d.Cases {
 		if c.ID == "" || seen[c.ID] {
@@ -106,6 +110,11 @@ func (d Document) Validate() error {
 		for _, id := range c.Requirements {
 			if _, ok := known[id]; !ok {
 				fault("case %s: requirement %q is not in requirements.yaml", c.ID, id)
+			}
+		}
+		for _, id := range c.Threats {
+			if _, ok := threats[id]; !ok {
+				fault("case %s: threat %q is not in threats.yaml", c.ID, id)
 			}
 		}
 	}

@@ -33,6 +33,7 @@ func TestGateRefusesDoubtfulEvidence(t *testing.T) {
 		"finished first":       func(d *evidence.Document) { d.Finished = d.Started.Add(-time.Second) },
 		"unknown verdict":      func(d *evidence.Document) { d.Cases[0].Verdict = "passed" },
 		"unknown requirement":  func(d *evidence.Document) { d.Cases[0].Requirements = []string{"JOB-99"} },
+		"unknown threat":       func(d *evidence.Document) { d.Cases[0].Threats = []string{"PUB-X9"} },
 		"case twice":           func(d *evidence.Document) { d.Cases = append(d.Cases, d.Cases[0]) },
 		"silently unavailable": func(d *evidence.Document) { d.Cases[0].Verdict = evidence.Unavailable },
 	}

@@ -31,7 +31,8 @@ func Proves(t testing.TB, requirements ...string) {
 	Record(t, Claim{Requirements: requirements})
 }
 
-// Record marks the test as the case described by claim.
+// Record marks the test as the case described by claim. An id that is not in
+// requirements.yaml or threats.yaml fails the test.
 func Record(t testing.TB, claim Claim) {
 	t.Helper()
 	known, err := Requirements()
@@ -41,6 +42,15 @@ func Record(t testing.TB, claim Claim) {
 	for _, id := range claim.Requirements {
 		if _, ok := known[id]; !ok {
 			t.Fatalf("evidence: requirement %q is not in threat-model/requirements.yaml", id)
+		}
+	}
+	threats, err := Threats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range claim.Threats {
+		if _, ok := threats[id]; !ok {
+			t.Fatalf("evidence: threat %q is not in threat-model/threats.yaml", id)
 		}
 	}
 	dir := os.Getenv(PartsEnv)
