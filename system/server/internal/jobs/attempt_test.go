@@ -141,6 +141,21 @@ func TestAResultThatCannotBeStoredCompletesNothing(t *testing.T) {
 	}
 }
 
+// A worker that made the result must hear it before the bytes get a name that only
+// the sweeper would remove; the job itself is ended by what the worker then reports.
+func TestAResultBeyondItsOwnersCapIsNotStored(t *testing.T) {
+	evidence.Proves(t, "UPL-10")
+	k := setup(t, func(_ *jobs.Parts, s *jobs.Settings) { s.Limits.StoredBytes = 10 })
+	k.submit(t, "input")
+	fence, _ := k.claim(t)
+	_, err := k.finish(t, fence, "result")
+	wantCode(t, err, domain.CodeTooLarge)
+	k.clean(t, 1)
+	if _, err := k.finish(t, fence, "small"); err != nil {
+		t.Fatalf("control failed, a result that fits is refused: %v", err)
+	}
+}
+
 func TestAResultWithAnotherDigestIsRefused(t *testing.T) {
 	evidence.Proves(t, "STO-02", "JOB-12")
 	k := setup(t)

@@ -14,11 +14,12 @@ import (
 //
 //  1. worker, status, lease and token are checked
 //  2. the body is streamed to a temporary file, counted and hashed
-//  3. its digest is compared with the one the worker declared
+//  3. its digest is compared with the one the worker declared, its size with what
+//     may still be kept for the job's owner (UPL-10)
 //  4. the file is synced, renamed to a name of job, token and randomness, and the
 //     folder synced
-//  5. one transaction checks status, lease and token again, and that the file is
-//     still there, and completes the job
+//  5. one transaction checks status, lease, token and the owner's cap again, and
+//     that the file is still there, and completes the job
 //
 // A failure anywhere leaves the job processing and at most an orphan. The same
 // result again, from the same attempt, gets the same answer (JOB-04), and what the
@@ -46,6 +47,9 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 	if err := matchesDeclared(staged.SHA256(), &declared); err != nil {
 		return View{}, err
 	}
+	if err := s.hasRoom(ctx, record.Job.UserID, staged.Size()); err != nil {
+		return View{}, err
+	}
 	crashpoint.Reached(crashpoint.FinishVerified)
 
 	ctx, cancel := settle(ctx)
@@ -59,7 +63,7 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 	}
 	crashpoint.Reached(crashpoint.FinishStored)
 	pin := s.pin(result.StorageKey, crashpoint.FinishBeforeCommit)
-	job, err := s.Store.Transition(ctx, Change{JobID: fence.JobID, Pin: &pin, Decide: func(job domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
+	job, err := s.Store.Transition(ctx, Change{JobID: fence.JobID, Pin: &pin, StoredBytes: s.settings.Limits.StoredBytes, Decide: func(job domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
 		next, event, repeat, err := job.Finish(fence, result, now)
 		if err != nil || repeat {
 			return next, nil, err
@@ -73,6 +77,25 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 	crashpoint.Reached(crashpoint.FinishCommitted)
 	record.Job = job
 	return s.view(record), nil
+}
+
+// hasRoom refuses a result that goes beyond its owner's cap before it is renamed to
+// a name that only the sweeper would remove.
+func (s *Service) hasRoom(ctx context.Context, userID string, size int64) error {
+	kept, err := s.Store.StoredBytes(ctx, userID)
+	if err != nil {
+		return err
+	}
+	if kept+size > s.settings.Limits.StoredBytes {
+		return BeyondCap(s.settings.Limits.StoredBytes)
+	}
+	return nil
+}
+
+// BeyondCap is the refusal of a result that would exceed what may be kept for the
+// job's owner. The worker reports it as output_too_large, which ends the job.
+func BeyondCap(limit int64) error {
+	return domain.Refuse(domain.CodeTooLarge, "the result would exceed the %d bytes that may be stored for the job's owner", limit)
 }
 
 // finishedAgain answers the repeat of a result whose answer was lost.

@@ -26,6 +26,9 @@ type Store interface {
 	// Look returns a job whoever owns it, for a worker that must show a fence;
 	// CodeNotFound where there is none.
 	Look(ctx context.Context, jobID string) (Record, error)
+	// StoredBytes counts what is kept for the user: the inputs and results that are
+	// not purged, and what living uploads have reserved.
+	StoredBytes(ctx context.Context, userID string) (int64, error)
 	// Transition lets change.Decide judge the job as it stands at the database's
 	// time, and stores what it returns by one update conditional on everything
 	// Decide looked at (id, status, worker, token, lease), with the event beside it
@@ -129,6 +132,10 @@ type Change struct {
 	Decide Decide
 	// Pin is the key that the change makes a row name, where it does.
 	Pin *Pin
+	// StoredBytes is the cap of what is kept for one user, which the result that
+	// the change adds must keep to (UPL-10); 0 judges nothing. Beyond it the change
+	// is refused with CodeTooLarge.
+	StoredBytes int64
 	// SkipLocked refuses with CodeConflict instead of waiting for a job that
 	// another transaction holds.
 	SkipLocked bool

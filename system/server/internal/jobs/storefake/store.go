@@ -144,31 +144,45 @@ func (s *Store) virtualTime() int64 {
 }
 
 func (s *Store) withinLimits(userID, uploadID string, limits jobs.Limits, size int64) error {
-	active, stored := 0, size
+	active := 0
 	for id, u := range s.uploads {
 		if u.userID == userID && id != uploadID && u.reserved != nil && s.living(id) {
 			active++
+		}
+	}
+	for _, r := range s.jobs {
+		if r.job.UserID == userID && !r.job.Status.Terminal() {
+			active++
+		}
+	}
+	if active >= limits.ActiveJobs || s.storedBytes(userID, uploadID)+size > limits.StoredBytes {
+		return domain.Refuse(domain.CodeLimitExceeded, "beyond a limit")
+	}
+	return nil
+}
+
+func (s *Store) storedBytes(userID, uploadID string) (stored int64) {
+	for id, u := range s.uploads {
+		if u.userID == userID && id != uploadID && u.reserved != nil && s.living(id) {
 			stored += *u.reserved
 		}
 	}
 	for _, r := range s.jobs {
-		if r.job.UserID != userID {
-			continue
-		}
-		if !r.job.Status.Terminal() {
-			active++
-		}
-		if r.job.PurgedAt.IsZero() {
+		if r.job.UserID == userID && r.job.PurgedAt.IsZero() {
 			stored += r.input.Size
 			if r.job.Result != nil {
 				stored += r.job.Result.Size
 			}
 		}
 	}
-	if active >= limits.ActiveJobs || stored > limits.StoredBytes {
-		return domain.Refuse(domain.CodeLimitExceeded, "beyond a limit")
-	}
-	return nil
+	return stored
+}
+
+// StoredBytes implements jobs.Store.
+func (s *Store) StoredBytes(_ context.Context, userID string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.storedBytes(userID, ""), nil
 }
 
 // Get implements jobs.Store.
@@ -202,6 +216,10 @@ func (s *Store) Transition(ctx context.Context, change jobs.Change) (domain.Job,
 	next, event, err := change.Decide(s.record(r).Job, s.now)
 	if err != nil {
 		return r.job, err
+	}
+	if change.StoredBytes > 0 && next.Result != nil && r.job.Result == nil &&
+		s.storedBytes(r.job.UserID, "")+next.Result.Size > change.StoredBytes {
+		return r.job, jobs.BeyondCap(change.StoredBytes)
 	}
 	if event != nil && change.Pin != nil {
 		if err := change.Pin.Exists(ctx); err != nil {

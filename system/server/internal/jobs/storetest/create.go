@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"sync"
 	"testing"
 
 	"glovebox/system/server/internal/jobs"
@@ -12,6 +13,7 @@ var createCases = []testCase{
 	{"active jobs stay within the limit, however many come at once", []string{"UPL-03"}, activeLimit},
 	{"stored bytes stay within the cap, however many come at once", []string{"UPL-10"}, storedLimit},
 	{"a finished job frees its place and keeps its bytes", []string{"UPL-03", "UPL-10"}, finishedFreesPlace},
+	{"results that end at once stay within the cap of stored bytes", []string{"UPL-10"}, resultsKeepToTheCap},
 	{"one user's limits are not another's", []string{"UPL-03"}, limitsAreOwn},
 }
 
@@ -84,6 +86,31 @@ func finishedFreesPlace(t *testing.T, s Subject) {
 	}
 	if good, _ := count(t, createAtOnce(t, s, user, 1, limits), domain.CodeLimitExceeded); good != 0 {
 		t.Fatal("bytes of finished jobs do not count")
+	}
+}
+
+func resultsKeepToTheCap(t *testing.T, s Subject) {
+	user := s.User(t)
+	const inputs, fitting = 8, 3
+	limit := int64(inputs*10 + fitting*3) // an input has 10 bytes, a result 3
+	if good, _ := count(t, createAtOnce(t, s, user, inputs, wide), domain.CodeLimitExceeded); good != inputs {
+		t.Fatalf("%d were taken, want %d", good, inputs)
+	}
+	var fences []domain.Fence
+	for range inputs {
+		fences = append(fences, fenceOf(claim(t, s, "w-1")))
+	}
+	ends := make([]error, inputs)
+	var wg sync.WaitGroup
+	for i, fence := range fences {
+		wg.Go(func() { _, ends[i] = finishWithin(t.Context(), s, fence, limit) })
+	}
+	wg.Wait()
+	if good, refused := count(t, ends, domain.CodeTooLarge); good != fitting || refused != inputs-fitting {
+		t.Fatalf("%d results were taken and %d refused, want %d and %d", good, refused, fitting, inputs-fitting)
+	}
+	if kept, err := s.Store.StoredBytes(t.Context(), user); err != nil || kept != limit {
+		t.Fatalf("%d bytes are kept (%v), want %d", kept, err, limit)
 	}
 }
 

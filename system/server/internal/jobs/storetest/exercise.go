@@ -108,8 +108,12 @@ func result() domain.Result {
 }
 
 func finish(ctx context.Context, s Subject, fence domain.Fence) (domain.Job, error) {
+	return finishWithin(ctx, s, fence, wide.StoredBytes)
+}
+
+func finishWithin(ctx context.Context, s Subject, fence domain.Fence, storedBytes int64) (domain.Job, error) {
 	pin := present()
-	return s.Store.Transition(ctx, jobs.Change{JobID: fence.JobID, Pin: &pin, Decide: func(j domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
+	return s.Store.Transition(ctx, jobs.Change{JobID: fence.JobID, Pin: &pin, StoredBytes: storedBytes, Decide: func(j domain.Job, now time.Time) (domain.Job, *domain.Event, error) {
 		next, event, repeat, err := j.Finish(fence, result(), now)
 		if err != nil || repeat {
 			return next, nil, err

@@ -59,24 +59,60 @@ func lockUser(ctx context.Context, tx pgx.Tx, userID string) (lastFairKey int64,
 // there are, and the uploads that have reserved their place, but for the one that
 // asks. The caller holds the user's row, and the counts are new statements after
 // that, so they see what every earlier holder committed (UPL-03, UPL-10). What
-// results of running jobs will add is not counted ahead: the active jobs bound it.
+// results of running jobs will add is judged when they come.
 func (s *Store) withinLimits(ctx context.Context, tx pgx.Tx, userID, uploadID string, limits jobs.Limits, size int64) error {
 	var active int
-	var stored int64
 	err := tx.QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM app.jobs WHERE user_id = $1 AND status IN ('pending', 'processing')) + coming.jobs,
-		       (SELECT coalesce(sum(input_size + coalesce(result_size, 0)), 0)::bigint FROM app.jobs WHERE user_id = $1 AND purged_at IS NULL) + coming.bytes
-		FROM (SELECT count(reserved_bytes) AS jobs, coalesce(sum(reserved_bytes), 0)::bigint AS bytes FROM app.uploads_in_flight
-		      WHERE user_id = $1 AND id <> $2 AND heartbeat_at > now() - make_interval(secs => $3)) AS coming`,
-		userID, uploadID, s.stale.Seconds()).Scan(&active, &stored)
+		SELECT (SELECT count(*) FROM app.jobs WHERE user_id = $1 AND status IN ('pending', 'processing'))
+		     + (SELECT count(reserved_bytes) FROM app.uploads_in_flight
+		        WHERE user_id = $1 AND id <> $2 AND heartbeat_at > now() - make_interval(secs => $3))`,
+		userID, uploadID, s.stale.Seconds()).Scan(&active)
 	if err != nil {
 		return err
 	}
 	if active >= limits.ActiveJobs {
 		return domain.Refuse(domain.CodeLimitExceeded, "you have %d jobs that are not finished, of %d allowed; wait for one to end", active, limits.ActiveJobs)
 	}
+	stored, err := s.storedBytes(ctx, tx, userID, uploadID)
+	if err != nil {
+		return err
+	}
 	if stored+size > limits.StoredBytes {
 		return domain.Refuse(domain.CodeLimitExceeded, "this file would exceed the %d bytes that may be stored for you; they are freed when jobs expire", limits.StoredBytes)
+	}
+	return nil
+}
+
+// storedBytes counts what is kept for the user, and what living uploads but for
+// uploadID have reserved.
+func (s *Store) storedBytes(ctx context.Context, db querier, userID, uploadID string) (stored int64, err error) {
+	err = db.QueryRow(ctx, `
+		SELECT (SELECT coalesce(sum(input_size + coalesce(result_size, 0)), 0)::bigint FROM app.jobs WHERE user_id = $1 AND purged_at IS NULL)
+		     + (SELECT coalesce(sum(reserved_bytes), 0)::bigint FROM app.uploads_in_flight
+		        WHERE user_id = $1 AND id::text <> $2 AND heartbeat_at > now() - make_interval(secs => $3))`,
+		userID, uploadID, s.stale.Seconds()).Scan(&stored)
+	return stored, err
+}
+
+// StoredBytes implements jobs.Store.
+func (s *Store) StoredBytes(ctx context.Context, userID string) (int64, error) {
+	stored, err := s.storedBytes(ctx, s.pool, userID, "")
+	return stored, fault("count the user's stored bytes", err)
+}
+
+// resultFits refuses a result of size bytes beyond the cap. Like withinLimits it
+// counts under the user's row, so results and uploads that come at once are judged
+// one after another.
+func (s *Store) resultFits(ctx context.Context, tx pgx.Tx, userID string, size, limit int64) error {
+	if _, err := lockUser(ctx, tx, userID); err != nil {
+		return err
+	}
+	stored, err := s.storedBytes(ctx, tx, userID, "")
+	if err != nil {
+		return err
+	}
+	if stored+size > limit {
+		return jobs.BeyondCap(limit)
 	}
 	return nil
 }

@@ -52,6 +52,11 @@ func (s *Store) change(ctx context.Context, change jobs.Change, seen, next domai
 		return changed, fault("change the job", err)
 	}
 	err = s.inTx(ctx, "change the job", func(tx pgx.Tx) error {
+		if change.StoredBytes > 0 && next.Result != nil && seen.Result == nil {
+			if err := s.resultFits(ctx, tx, seen.UserID, next.Result.Size, change.StoredBytes); err != nil {
+				return err
+			}
+		}
 		changed, err = apply(ctx, tx, change.SkipLocked, seen, next, event)
 		if err != nil || !changed {
 			return err
