@@ -30,6 +30,15 @@ type Inventory interface {
 	Labelled(ctx context.Context, label string) ([]string, error)
 }
 
+// Service is the process behind an engine. It may die and be started again, and what
+// it was in the middle of is then left half done.
+type Service interface {
+	// Follow returns a channel that is closed when the service that answers now has
+	// gone, or when ctx is done. What is asked of the engine while the channel is open
+	// was answered by that service. An error says that none answers, or a wrong one.
+	Follow(ctx context.Context) (gone <-chan struct{}, err error)
+}
+
 // ErrUnknownContainer is what Start and ExitCode wrap for a name that is not
 // there.
 var ErrUnknownContainer = errors.New("no such container")

@@ -26,6 +26,8 @@ type Bare struct {
 
 	mu    sync.Mutex
 	boxes map[string]*box
+	gone  chan struct{} // closed by Leave
+	away  bool
 
 	// FailPrepare and FailRemove, if set, are returned by these methods.
 	FailPrepare, FailRemove error
@@ -47,7 +49,7 @@ func NewBare(t testing.TB) *Bare {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Bare{tree: tree, boxes: map[string]*box{}}
+	return &Bare{tree: tree, boxes: map[string]*box{}, gone: make(chan struct{})}
 }
 
 // SetFailures sets FailPrepare and FailRemove while the engine is in use.
@@ -55,6 +57,46 @@ func (e *Bare) SetFailures(prepare, remove error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.FailPrepare, e.FailRemove = prepare, remove
+}
+
+// errAway is what an engine answers that is not there.
+var errAway = errors.New("connection refused")
+
+// Leave ends the engine's service; its containers live on.
+func (e *Bare) Leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.away {
+		e.away = true
+		close(e.gone)
+	}
+}
+
+// Return starts the service that left again.
+func (e *Bare) Return() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away {
+		e.away, e.gone = false, make(chan struct{})
+	}
+}
+
+// Follow implements container.Service.
+func (e *Bare) Follow(ctx context.Context) (<-chan struct{}, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away {
+		return nil, errAway
+	}
+	gone, left := make(chan struct{}), e.gone
+	go func() {
+		defer close(gone)
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+	}()
+	return gone, nil
 }
 
 // waitScript enters the cgroups, waits for the gate and becomes the core; the
@@ -68,6 +110,9 @@ exec chroot --groups= --userspec="$ids" "$root" "$@"`
 func (e *Bare) Prepare(_ context.Context, spec container.Spec) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.away {
+		return 0, errAway
+	}
 	if e.FailPrepare != nil {
 		return 0, e.FailPrepare
 	}
@@ -181,6 +226,9 @@ func (e *Bare) ExitCode(ctx context.Context, name string) (int, error) {
 func (e *Bare) Remove(ctx context.Context, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.away {
+		return errAway
+	}
 	if e.FailRemove != nil {
 		return e.FailRemove
 	}
@@ -205,6 +253,9 @@ func (e *Bare) Remove(ctx context.Context, name string) error {
 func (e *Bare) Labelled(_ context.Context, label string) ([]string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.away {
+		return nil, errAway
+	}
 	var names []string
 	for name, b := range e.boxes {
 		if b.label == label {

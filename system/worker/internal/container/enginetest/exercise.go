@@ -27,6 +27,7 @@ var Label = fmt.Sprintf("gbtest%d", os.Getpid())
 type Engine interface {
 	container.Engine
 	container.Inventory
+	container.Service
 }
 
 // UIDBase is the first host id of slot 0 in tests, clear of the installed

@@ -8,10 +8,13 @@
 package pidfd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +40,40 @@ func Open(pid int) (*Process, error) {
 		return nil, fmt.Errorf("take hold of process %d: %w", pid, err)
 	}
 	return FromFD(fd, pid)
+}
+
+// OpenParent takes hold of the process that p's was started by, as long as that
+// one lives: a container's monitor, for its first process.
+func (p *Process) OpenParent() (*Process, error) {
+	before, err := parentOf(p.pid)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := Open(before)
+	if err != nil {
+		return nil, err
+	}
+	// The numbers are right if p has been alive and of the same parent throughout.
+	after, err := parentOf(p.pid)
+	if err != nil || after != before || p.Dead() {
+		parent.Close()
+		return nil, fmt.Errorf("take hold of the parent of process %d: it changed meanwhile", p.pid)
+	}
+	return parent, nil
+}
+
+// parentOf reads the fourth field of a process's status line; the second is its
+// name, which may hold anything.
+func parentOf(pid int) (int, error) {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, fmt.Errorf("find the parent of process %d: %w", pid, err)
+	}
+	fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("find the parent of process %d: unreadable status", pid)
+	}
+	return strconv.Atoi(fields[1])
 }
 
 // FromFD wraps a pidfd received from elsewhere and owns it.
@@ -81,6 +118,19 @@ func (p *Process) Dead() bool { return p.events()&unix.POLLIN != 0 }
 // context's error if that is done first.
 func (p *Process) Wait(ctx context.Context) error { return p.await(ctx, unix.POLLIN|unix.POLLHUP) }
 
+// WaitEither is Wait for p or other, whichever dies first.
+func (p *Process) WaitEither(ctx context.Context, other *Process) error {
+	return wait(ctx, func(wake event) error {
+		var result, inner error
+		outer := p.raw.Control(func(fd uintptr) {
+			inner = other.raw.Control(func(second uintptr) {
+				result = poll(wake, unix.POLLIN|unix.POLLHUP, fd, second)
+			})
+		})
+		return errors.Join(result, inner, outer)
+	})
+}
+
 // Status returns the wait status. It waits until the process is reaped, which
 // its parent does at once unless it is stopped or starved; ErrNoStatus means ask
 // elsewhere.
@@ -122,12 +172,21 @@ func pollNow(fd int) int16 {
 // await returns once one of events is there. Kernels before 6.15 give no hang-up
 // and leave a waiter for it to its context.
 func (p *Process) await(ctx context.Context, events int16) error {
+	return wait(ctx, func(wake event) error {
+		var result error
+		err := p.raw.Control(func(fd uintptr) { result = poll(wake, events, fd) })
+		return errors.Join(result, err)
+	})
+}
+
+// wait runs block until it returns by itself or, woken, for the context.
+func wait(ctx context.Context, block func(wake event) error) error {
 	ready := make(chan error, 1)
 	wake, err := newEvent()
 	if err != nil {
 		return err
 	}
-	go func() { ready <- p.block(wake, events) }()
+	go func() { ready <- block(wake) }()
 	select {
 	case err := <-ready:
 		wake.close()
@@ -145,28 +204,30 @@ func (p *Process) await(ctx context.Context, events int16) error {
 
 var errWoken = errors.New("woken")
 
-// block holds a thread until one of events or the wake-up comes. Attempts are as
-// many as slots, so the threads are few.
-func (p *Process) block(wake event, events int16) error {
-	result := errWoken
-	err := p.raw.Control(func(fd uintptr) {
-		for {
-			fds := []unix.PollFd{{Fd: int32(fd), Events: events &^ unix.POLLHUP}, {Fd: int32(wake), Events: unix.POLLIN}}
-			_, err := unix.Poll(fds, -1)
-			switch {
-			case errors.Is(err, unix.EINTR):
-			case err != nil:
-				result = fmt.Errorf("wait for process %d: %w", p.pid, err)
-				return
-			case fds[0].Revents&events != 0:
-				result = nil
-				return
-			case fds[1].Revents != 0:
-				return
+// poll holds a thread until one of events comes to one of the processes, or the
+// wake-up does. Attempts are as many as slots, so the threads are few.
+func poll(wake event, events int16, processes ...uintptr) error {
+	fds := []unix.PollFd{{Fd: int32(wake), Events: unix.POLLIN}}
+	for _, fd := range processes {
+		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: events &^ unix.POLLHUP})
+	}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wait for a process: %w", err)
+		}
+		for _, fd := range fds[1:] {
+			if fd.Revents&events != 0 {
+				return nil
 			}
 		}
-	})
-	return errors.Join(result, err)
+		if fds[0].Revents != 0 {
+			return errWoken
+		}
+	}
 }
 
 // event is an eventfd that ends a poll.

@@ -3,6 +3,7 @@ package pidfd_test
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -84,5 +85,51 @@ func TestKillEndsAWaiter(t *testing.T) {
 	}
 	if err := p.Kill(); err != nil {
 		t.Errorf("killing the dead: %v", err)
+	}
+}
+
+func TestWaitEitherSeesTheFirstDeath(t *testing.T) {
+	_, living := open(t, "sleep", "300")
+	for name, first := range map[string]bool{"the first": true, "the other": false} {
+		t.Run(name, func(t *testing.T) {
+			_, dying := open(t, "sleep", "300")
+			p, other := dying, living
+			if !first {
+				p, other = living, dying
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if err := p.WaitEither(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("while both live: %v", err)
+			}
+			if err := dying.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.WaitEither(t.Context(), other); err != nil || !dying.Dead() || living.Dead() {
+				t.Errorf("after a death: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenParent(t *testing.T) {
+	_, p := open(t, "sleep", "300")
+	parent, err := p.OpenParent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	if parent.PID() != os.Getpid() || parent.Dead() {
+		t.Errorf("the parent is %d, dead %v", parent.PID(), parent.Dead())
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := p.OpenParent(); err == nil {
+		gone.Close()
+		t.Error("a dead process has a parent")
 	}
 }

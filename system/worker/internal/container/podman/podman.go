@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -30,7 +31,9 @@ const waitInterval = 10 * time.Millisecond
 
 // Engine talks to one service.
 type Engine struct {
-	conn context.Context // carries the bindings' connection
+	conn    context.Context // carries the bindings' connection
+	path    string
+	runtime string
 }
 
 // Open connects to the service on the unix socket at path. runtime is the OCI
@@ -40,21 +43,54 @@ func Open(ctx context.Context, path, runtime string) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the engine at %s: %w; start podman system service there", path, err)
 	}
-	e := &Engine{conn: conn}
+	e := &Engine{conn: conn, path: path, runtime: runtime}
+	if err := e.check(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// check demands the runtime that was configured.
+func (e *Engine) check(ctx context.Context) error {
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
 	info, err := system.Info(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the engine what it is: %w", err)
+		return fmt.Errorf("ask the engine what it is: %w", err)
 	}
-	if got := info.Host.OCIRuntime; got == nil || got.Name != runtime {
+	if got := info.Host.OCIRuntime; got == nil || got.Name != e.runtime {
 		name := "none"
 		if got != nil {
 			name = got.Name
 		}
-		return nil, fmt.Errorf("the engine runs containers with %s, configured is sandbox.runtime = %q; set the runtime in the service's containers.conf", name, runtime)
+		return fmt.Errorf("the engine runs containers with %s, configured is sandbox.runtime = %q; set the runtime in the service's containers.conf", name, e.runtime)
 	}
-	return e, nil
+	return nil
+}
+
+// Follow implements container.Service. It holds a connection on which it never asks
+// anything: the kernel closes it with the process at its other end. A service that
+// ends by itself when it is idle must not be used (podman system service --time 0).
+func (e *Engine) Follow(ctx context.Context) (<-chan struct{}, error) {
+	var d net.Dialer
+	line, err := d.DialContext(ctx, "unix", e.path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the engine: %w; start podman system service at its socket", err)
+	}
+	// After the connection: a service that takes over now is seen as another.
+	if err := e.check(ctx); err != nil {
+		line.Close()
+		return nil, err
+	}
+	gone := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { line.Close() })
+	go func() {
+		defer close(gone)
+		defer line.Close()
+		defer stop()
+		_, _ = line.Read(make([]byte, 1)) // ends with the service or with ctx: it says nothing
+	}()
+	return gone, nil
 }
 
 // bind joins the caller's cancellation to the bindings' connection.

@@ -1,9 +1,10 @@
 // Package slot carries out one attempt: a place of its own, a container in it,
 // a death, a verdict, and nothing left.
 //
-// An attempt is used once. Acquire makes its cgroup and filesystem; the caller
-// writes the input and calls Run; Close takes everything away again, whatever
-// happened before, and may be repeated until it succeeds.
+// An attempt is used once. Acquire makes its cgroup and filesystem, Prepare the
+// container in it (Run does so itself where nobody did); the caller writes the
+// input and calls Run; Close takes everything away again, whatever happened before,
+// and may be repeated until it succeeds.
 package slot
 
 import (
@@ -52,13 +53,14 @@ type Maker struct {
 	Limits  container.Limits
 	Profile string // host path of the seccomp profile
 	FS      slotfs.Config
+	Wait    time.Duration // how long a prepared container may wait; 0 is MaxWait
 
 	// Alter, if set, changes the spec at the last moment. The self-test lifts one
 	// wall with it to reach the one behind.
 	Alter func(*container.Spec)
 }
 
-// Attempt is one use of a slot. Run and Close must not overlap.
+// Attempt is one use of a slot. Prepare, Run and Close must not overlap.
 type Attempt struct {
 	Name string
 
@@ -70,12 +72,21 @@ type Attempt struct {
 	prepared bool // the engine may know the name
 	used     bool
 	process  *pidfd.Process
+	monitor  *pidfd.Process // the engine's, that started process
+	initAt   time.Time      // when the engine was asked to initialise process
+	deadAt   time.Time
 }
 
 // Acquire makes the place of an attempt in slot index. After an error nothing is
 // left, or the returned Attempt is not nil and must be closed.
 func (m *Maker) Acquire(ctx context.Context, index int) (*Attempt, error) {
-	a := &Attempt{Name: slotfs.NewName(), maker: m}
+	return m.AcquireAs(ctx, index, slotfs.NewName())
+}
+
+// AcquireAs is Acquire under a name of slotfs.NewName, for a caller who has to know
+// the name before anything bears it.
+func (m *Maker) AcquireAs(ctx context.Context, index int, name string) (*Attempt, error) {
+	a := &Attempt{Name: name, maker: m}
 	base := m.UIDBase + uint32(index)*container.IDRange
 	if err := a.make(ctx, base); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), deathTimeout)
@@ -119,6 +130,9 @@ func (a *Attempt) Input() *os.File { return a.fs.Input }
 // Result is the descriptor to read the result through, once Run has returned.
 func (a *Attempt) Result() *os.File { return a.fs.Result }
 
+// DeathSeen is when the core was seen dead, zero where it was not.
+func (a *Attempt) DeathSeen() time.Time { return a.deadAt }
+
 // Run starts the core, waits for its death and judges it. Ending ctx kills the
 // core. The error is a refusal: the attempt did not start and may, but for
 // ErrUsed, be corrected. All that goes wrong later is a verdict.
@@ -149,7 +163,7 @@ func (a *Attempt) Run(ctx context.Context) (verdict.Verdict, error) {
 }
 
 func (a *Attempt) run(ctx context.Context) (verdict.Verdict, error) {
-	if err := a.prepare(ctx); err != nil {
+	if err := a.ensurePrepared(ctx); err != nil {
 		return verdict.Verdict{}, err
 	}
 	started := time.Now()
@@ -161,7 +175,8 @@ func (a *Attempt) run(ctx context.Context) (verdict.Verdict, error) {
 	if err != nil {
 		return verdict.Verdict{}, err
 	}
-	facts.Duration = time.Since(started)
+	a.deadAt = time.Now()
+	facts.Duration = a.deadAt.Sub(started)
 	// Asked at once: the engine's clean-up, which now begins, runs in the group too.
 	if facts.MemoryKilled, err = a.group.MemoryKilled(); err != nil {
 		return verdict.Verdict{}, err
@@ -180,30 +195,6 @@ func (a *Attempt) run(ctx context.Context) (verdict.Verdict, error) {
 		return verdict.Verdict{}, err
 	}
 	return v, nil
-}
-
-// prepare leaves a process that waits to become the core, held by descriptor.
-func (a *Attempt) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
-	a.prepared = true
-	pid, err := a.maker.Engine.Prepare(ctx, a.spec)
-	if err != nil {
-		return err
-	}
-	if a.process, err = pidfd.Open(pid); err != nil {
-		return err
-	}
-	// The number came from the engine by text. That its process lives in our
-	// cgroup shows that it is the one, and that the limits are its own.
-	held, err := a.group.Holds(pid)
-	if err != nil {
-		return err
-	}
-	if !held {
-		return fmt.Errorf("prepare container: its process %d is not in the slot's cgroup; the engine ignored the cgroup parent", pid)
-	}
-	return nil
 }
 
 func (a *Attempt) start(ctx context.Context) error {
@@ -287,9 +278,8 @@ func (a *Attempt) Close(ctx context.Context) error {
 			a.fs = nil
 		}
 	}
-	if a.process != nil && errors.Join(errs...) == nil {
-		_ = a.process.Close()
-		a.process = nil
+	if errors.Join(errs...) == nil {
+		a.letGo()
 	}
 	return errors.Join(errs...)
 }
