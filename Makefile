@@ -24,6 +24,7 @@ BUDGET_corpus := 120
 BUDGET_client := 180
 BUDGET_e2e    := 320
 BUDGET_probes := 90
+BUDGET_attack := 240
 
 suite = ci/suite $(1) $(BUDGET_$(1))
 
@@ -48,6 +49,7 @@ programs:
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(BIN)/glovebox-worker ./system/worker/cmd/worker
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(BIN)/glovebox-launcher ./system/worker/cmd/launcher
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/glovebox-local ./ci/local/cmd/local
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/glovebox-attack ./attacks/cmd/attack
 
 .PHONY: client-program
 client-program:
@@ -108,6 +110,14 @@ probes: build ## try to break out of the sandbox, full size (CASE=word narrows i
 .PHONY: probes-short
 probes-short: ## the same in its CI size
 	@$(call suite,probes) go run ./sandbox-probes --short
+
+.PHONY: attack
+attack: build ## attack the real system, all of it (CASE='family id glob...' and SEED=n narrow and repeat it)
+	@$(BIN)/glovebox-attack run $(CASE) $(if $(SEED),--seed $(SEED))
+
+.PHONY: attack-short
+attack-short: ## the same in its CI size
+	@$(call suite,attack) $(BIN)/glovebox-attack run --short --evidence out/evidence/ci/attacks.json
 
 .PHONY: core
 core: ## the core: units, sanitizers, the bytecode proof over the corpus, a short fuzz
