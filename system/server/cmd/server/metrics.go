@@ -2,75 +2,39 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"glovebox/system/platform/metrics"
 	jobstore "glovebox/system/server/internal/jobs/adapters/postgres"
 )
 
-// metrics are the server's figures for Prometheus, on a loopback listener of
-// their own.
-type metrics struct {
+// figures are what the server counts, for Prometheus.
+type figures struct {
 	registry  *prometheus.Registry
 	durations *prometheus.HistogramVec
-	listener  net.Listener
-	server    *http.Server
 }
 
-func newMetrics() *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
+func newFigures() *figures {
+	f := &figures{
+		registry: metrics.NewRegistry(),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glovebox_http_request_duration_seconds",
 			Help:    "Time from a request's header to its answer, bodies included.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
 		}, []string{"api", "route", "method", "status"}),
 	}
-	m.registry.MustRegister(m.durations, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	f.registry.MustRegister(f.durations)
+	return f
 }
 
 // observe returns what an API calls for each request it answered.
-func (m *metrics) observe(api string) func(route, method string, status int, took time.Duration) {
+func (f *figures) observe(api string) func(route, method string, status int, took time.Duration) {
 	return func(route, method string, status int, took time.Duration) {
-		m.durations.WithLabelValues(api, route, method, strconv.Itoa(status)).Observe(took.Seconds())
-	}
-}
-
-// listen opens the listener; config has seen that it is loopback.
-func (m *metrics) listen(address string) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen for metrics (metrics.listen): %w", err)
-	}
-	m.listener = listener
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second}))
-	m.server = &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
-	}
-	return nil
-}
-
-func (m *metrics) run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() { served <- m.server.Serve(m.listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve metrics: %w", err)
-	case <-ctx.Done():
-		err := m.server.Close()
-		<-served
-		return err
+		f.durations.WithLabelValues(api, route, method, strconv.Itoa(status)).Observe(took.Seconds())
 	}
 }
 

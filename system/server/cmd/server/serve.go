@@ -18,6 +18,7 @@ import (
 	"glovebox/migrations"
 	"glovebox/system/platform/lifecycle"
 	"glovebox/system/platform/logging"
+	"glovebox/system/platform/metrics"
 	"glovebox/system/platform/notify"
 	"glovebox/system/platform/tlsconf"
 	"glovebox/system/server/internal/auth"
@@ -70,7 +71,8 @@ type Main struct {
 	service  *jobs.Service
 	public   *httpapi.Server
 	internal *httpapi.Server
-	metrics  *metrics
+	figures  *figures
+	metrics  *metrics.Server
 	parts    []lifecycle.Part
 	stopping chan struct{}
 }
@@ -111,9 +113,9 @@ func (m *Main) Open(ctx context.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("security_notification.url: %w", err)}
 	}
-	m.metrics = newMetrics()
+	m.figures = newFigures()
 	store := jobstore.New(m.pool)
-	m.metrics.registry.MustRegister(newQueueCollector(store, m.storage.Free, m.Log))
+	m.figures.registry.MustRegister(newQueueCollector(store, m.storage.Free, m.Log))
 	m.service = jobs.New(jobs.Parts{Store: store, Queue: store, Uploads: store, Blobs: m.storage, Roster: workerstore.New(m.pool)}, m.jobSettings())
 	logins := authstore.New(m.pool)
 	login := auth.NewService(logins, logins,
@@ -126,14 +128,14 @@ func (m *Main) Open(ctx context.Context) error {
 	if err := m.listenInternal(); err != nil {
 		return err
 	}
-	if err := m.metrics.listen(c.Metrics.Listen); err != nil {
+	if m.metrics, err = metrics.Listen(c.Metrics.Listen, m.figures.registry); err != nil {
 		return err
 	}
 	listener := jobstore.NewListener(m.pool, m.service.Wake, m.Log)
 	m.parts = []lifecycle.Part{
 		{Name: "public API", Run: m.public.Run},
 		{Name: "internal API", Run: m.internal.Run},
-		{Name: "metrics", Run: m.metrics.run},
+		{Name: "metrics", Run: m.metrics.Run},
 		{Name: "notifications of jobs", Run: listener.Run},
 		{Name: "lease expiry", Run: func(ctx context.Context) error { return m.service.RunExpiry(ctx, c.Jobs.ExpiryInterval.Std()) }},
 		{Name: "temporary files", Run: m.sweepTemporary},
@@ -214,7 +216,7 @@ func (m *Main) listenPublic(login *auth.Service) error {
 	}
 	errs := httperr.Responder{Log: m.Log}
 	handler, _ := httpapi.Public(httpapi.PublicParts{
-		Log: m.Log, Errors: errs, Proxies: proxies, Observe: m.metrics.observe("public"), OpenAPI: docs.OpenAPI,
+		Log: m.Log, Errors: errs, Proxies: proxies, Observe: m.figures.observe("public"), OpenAPI: docs.OpenAPI,
 		Auth:   authhttp.Handlers{Service: login, Errors: errs, Address: httpapi.AddressFrom},
 		Jobs:   client.Handlers{Service: m.service, Errors: errs, MaxInput: c.Limits.MaxInputBytes.Int64()},
 		Health: httpapi.NewHealth(m.Log, errs, m.readiness()...),
@@ -235,7 +237,7 @@ func (m *Main) listenInternal() error {
 	errs := httperr.Responder{Log: m.Log}
 	registry := workerstore.New(m.pool)
 	handler, _ := httpapi.Internal(httpapi.InternalParts{
-		Log: m.Log, Errors: errs, Observe: m.metrics.observe("internal"),
+		Log: m.Log, Errors: errs, Observe: m.figures.observe("internal"),
 		Jobs:      worker.Handlers{Service: m.service, Errors: errs, MaxResult: c.Limits.MaxResultBytes.Int64(), Stopping: m.stopping},
 		CheckPeer: source.CheckPeer,
 		Allowed:   registry.Allowed,
@@ -264,7 +266,7 @@ func (m *Main) serverOptions(name string) httpapi.ServerOptions {
 		Pace:              pace.Limits{Stall: h.StallTimeout.Std(), Window: h.RateWindow.Std(), MinRate: h.MinBytesPerSecond.Int64()},
 		ReadHeaderTimeout: h.ReadHeaderTimeout.Std(), IdleTimeout: h.IdleTimeout.Std(), MaxHeaderBytes: int(h.MaxHeaderBytes),
 		MaxConnections: h.MaxConnections, MaxConnectionsPeer: max(h.MaxConnections/4, 1), MaxConcurrentStreams: h.MaxConcurrentStreams,
-		MaxRequests: h.MaxConcurrentRequests, MaxRequestsPeer: max(h.MaxConcurrentRequests/4, 1), Observe: m.metrics.observe(name),
+		MaxRequests: h.MaxConcurrentRequests, MaxRequestsPeer: max(h.MaxConcurrentRequests/4, 1), Observe: m.figures.observe(name),
 		Grace: h.ShutdownGrace.Std(),
 	}
 }
@@ -289,7 +291,7 @@ func (m *Main) PublicAddr() net.Addr   { return m.public.Addr() }
 func (m *Main) InternalAddr() net.Addr { return m.internal.Addr() }
 
 // MetricsAddr is where Open listened for scrapes.
-func (m *Main) MetricsAddr() net.Addr { return m.metrics.listener.Addr() }
+func (m *Main) MetricsAddr() net.Addr { return m.metrics.Addr() }
 
 // Run serves until ctx ends, then lets requests in flight end within the grace.
 func (m *Main) Run(ctx context.Context) error {
@@ -307,12 +309,7 @@ func (m *Main) Close() error {
 			errs = append(errs, server.Close())
 		}
 	}
-	if m.metrics != nil && m.metrics.listener != nil {
-		errs = append(errs, m.metrics.server.Close())
-		if err := m.metrics.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
+	errs = append(errs, m.metrics.Close())
 	if m.storage != nil {
 		errs = append(errs, m.storage.Close())
 	}

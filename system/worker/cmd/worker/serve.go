@@ -12,6 +12,7 @@ import (
 
 	"glovebox/system/platform/lifecycle"
 	"glovebox/system/platform/logging"
+	"glovebox/system/platform/metrics"
 	"glovebox/system/platform/pki"
 	"glovebox/system/platform/tlsconf"
 	"glovebox/system/worker/internal/config"
@@ -34,7 +35,7 @@ type Main struct {
 	id        string
 	transport *tlsconf.RoundTripper
 	loop      *jobs.Loop
-	metrics   *metrics
+	metrics   *metrics.Server
 }
 
 // ParseFlags reads a command line of serve.
@@ -76,12 +77,12 @@ func (m *Main) Open() (err error) {
 	if err != nil {
 		return err
 	}
-	m.metrics = newMetrics(m.config.Worker.Slots, source.NotAfter)
-	if err := m.metrics.listen(m.config.Metrics.Listen); err != nil {
+	figures := newFigures(m.config.Worker.Slots, source.NotAfter)
+	if m.metrics, err = metrics.Listen(m.config.Metrics.Listen, figures.registry); err != nil {
 		return err
 	}
 	sandboxes := executor.NewSandboxes(m.config.Launcher.Socket, m.config.Worker.Slots)
-	m.loop = jobs.NewLoop(client, executor.New(sandboxes, m.log), m.metrics, m.log, m.config.Worker.Slots, m.config.Worker.Grace.Std())
+	m.loop = jobs.NewLoop(client, executor.New(sandboxes, m.log), figures, m.log, m.config.Worker.Slots, m.config.Worker.Grace.Std())
 	return nil
 }
 
@@ -90,7 +91,7 @@ func (m *Main) Run(ctx context.Context) error {
 	m.log.InfoContext(ctx, "worker started", "server", m.config.Server.URL, "slots", m.config.Worker.Slots, "version", version())
 	return lifecycle.Run(ctx, m.log, m.config.Worker.Grace.Std()+stopMargin,
 		lifecycle.Part{Name: "jobs", Run: m.loop.Run},
-		lifecycle.Part{Name: "metrics", Run: m.metrics.run},
+		lifecycle.Part{Name: "metrics", Run: m.metrics.Run},
 	)
 }
 
@@ -99,8 +100,8 @@ func (m *Main) Close() {
 	if m.transport != nil {
 		m.transport.CloseIdleConnections()
 	}
-	if m.metrics != nil {
-		m.metrics.close()
+	if err := m.metrics.Close(); err != nil {
+		m.log.Warn("cannot close a listener", "error", err)
 	}
 }
 
