@@ -11,7 +11,7 @@ import (
 )
 
 // Roles are the database's roles that log in.
-var Roles = []string{"glovebox_migrator", "glovebox_server", "glovebox_operator", "glovebox_sweeper", "glovebox_observer"}
+var Roles = []string{"glovebox_migrator", "glovebox_server", "glovebox_operator", "glovebox_sweeper", "glovebox_observer", "glovebox_backup"}
 
 // Bootstrap makes roles, database-level rights and schemas. conn must be an
 // administrator's, connected to the target database; it may run at any time.

@@ -18,7 +18,8 @@ BEGIN
             ('glovebox_server',   'LOGIN NOINHERIT'),
             ('glovebox_operator', 'LOGIN NOINHERIT'),
             ('glovebox_sweeper',  'LOGIN NOINHERIT'),
-            ('glovebox_observer', 'LOGIN NOINHERIT')
+            ('glovebox_observer', 'LOGIN NOINHERIT'),
+            ('glovebox_backup',   'LOGIN NOINHERIT')
         ) AS roles (name, options)
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = wanted.name) THEN
@@ -51,7 +52,7 @@ DECLARE
     role text;
 BEGIN
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', name);
-    EXECUTE format('GRANT CONNECT ON DATABASE %I TO glovebox_migrator, glovebox_server, glovebox_operator, glovebox_sweeper, glovebox_observer', name);
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO glovebox_migrator, glovebox_server, glovebox_operator, glovebox_sweeper, glovebox_observer, glovebox_backup', name);
 
     -- A transaction that somebody forgot keeps dead rows alive and halves the
     -- queue within seconds: no role of ours may hold one open.
@@ -65,6 +66,10 @@ BEGIN
     -- every later statement behind itself.
     EXECUTE format('ALTER ROLE glovebox_migrator IN DATABASE %I SET lock_timeout = ''10s''', name);
     EXECUTE format('ALTER ROLE glovebox_migrator IN DATABASE %I SET idle_in_transaction_session_timeout = ''5min''', name);
+    -- A dump takes as long as it takes; it never waits for long, and writes nothing.
+    EXECUTE format('ALTER ROLE glovebox_backup IN DATABASE %I SET lock_timeout = ''10s''', name);
+    EXECUTE format('ALTER ROLE glovebox_backup IN DATABASE %I SET idle_in_transaction_session_timeout = ''12h''', name);
+    EXECUTE format('ALTER ROLE glovebox_backup IN DATABASE %I SET default_transaction_read_only = ''on''', name);
     EXECUTE format('ALTER ROLE glovebox_observer IN DATABASE %I SET search_path = ''observe''', name);
     EXECUTE format('ALTER ROLE glovebox_observer IN DATABASE %I SET default_transaction_read_only = ''on''', name);
 END
@@ -75,6 +80,14 @@ CREATE SCHEMA IF NOT EXISTS observe AUTHORIZATION glovebox_owner;
 REVOKE ALL ON SCHEMA app, observe FROM PUBLIC;
 GRANT USAGE ON SCHEMA app TO glovebox_server, glovebox_operator, glovebox_sweeper;
 GRANT USAGE ON SCHEMA observe TO glovebox_observer;
+
+-- A backup reads everything of ours, the tables to come too, and nothing of a
+-- neighbour in this cluster: pg_read_all_data would reach every database.
+GRANT USAGE ON SCHEMA app, observe TO glovebox_backup;
+GRANT SELECT ON ALL TABLES IN SCHEMA app, observe TO glovebox_backup;
+GRANT SELECT ON ALL SEQUENCES IN SCHEMA app, observe TO glovebox_backup;
+ALTER DEFAULT PRIVILEGES FOR ROLE glovebox_owner IN SCHEMA app, observe GRANT SELECT ON TABLES TO glovebox_backup;
+ALTER DEFAULT PRIVILEGES FOR ROLE glovebox_owner IN SCHEMA app, observe GRANT SELECT ON SEQUENCES TO glovebox_backup;
 
 -- Nothing of ours is in public. It goes where it is empty, and is closed where
 -- an extension or a neighbour lives in it.

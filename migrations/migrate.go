@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,12 @@ type Report struct {
 // may be started any number of times at once. An index left invalid is an error,
 // also when nothing had to be applied.
 func Up(ctx context.Context, conn *pgx.ConnConfig) (Report, error) {
+	return UpFrom(ctx, conn, files)
+}
+
+// UpFrom is Up with the numbered files of a folder in place of this binary's own:
+// how a test stands for the release that comes next.
+func UpFrom(ctx context.Context, conn *pgx.ConnConfig, folder fs.FS) (Report, error) {
 	admin, err := pgx.ConnectConfig(ctx, conn)
 	if err != nil {
 		return Report{}, fmt.Errorf("connect to the database to migrate it: %w", err)
@@ -47,7 +54,7 @@ func Up(ctx context.Context, conn *pgx.ConnConfig) (Report, error) {
 	}
 	db := stdlib.OpenDB(*conn, stdlib.OptionAfterConnect(asOwner))
 	defer db.Close()
-	report, err := apply(ctx, db)
+	report, err := apply(ctx, admin, db, folder)
 	if err != nil {
 		return report, err
 	}
@@ -68,19 +75,36 @@ func asOwner(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-func apply(ctx context.Context, db *sql.DB) (Report, error) {
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+// apply applies one file after another, so that each that ends the work of older
+// binaries is judged at its own moment.
+func apply(ctx context.Context, conn *pgx.Conn, db *sql.DB, folder fs.FS) (report Report, err error) {
+	oldest, err := oldestBinaries(folder)
+	if err != nil {
+		return Report{}, err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, folder,
 		goose.WithTableName(VersionTable), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return Report{}, fmt.Errorf("read the migrations of this binary: %w", err)
 	}
-	results, err := provider.Up(ctx)
-	var report Report
-	for _, r := range results {
-		report.Applied = append(report.Applied, r.Source.Version)
-	}
+	status, err := provider.Status(ctx)
 	if err != nil {
-		return report, fmt.Errorf("apply migrations: %w", err)
+		return Report{}, fmt.Errorf("read which migrations are applied: %w", err)
+	}
+	for _, file := range status {
+		if file.State == goose.StateApplied {
+			continue
+		}
+		version := file.Source.Version
+		if least, ok := oldest[version]; ok {
+			if err := retire(ctx, conn, db, version, least); err != nil {
+				return report, err
+			}
+		}
+		if _, err := provider.ApplyVersion(ctx, version, true); err != nil {
+			return report, fmt.Errorf("apply migration %d: %w", version, err)
+		}
+		report.Applied = append(report.Applied, version)
 	}
 	report.Version, err = provider.GetDBVersion(ctx)
 	if err != nil {

@@ -31,16 +31,24 @@ var refusals = map[string][]string{
 		"INSERT INTO app.workers (id) VALUES ('x')", "UPDATE app.workers SET removed_at = NULL", "DELETE FROM app.workers",
 		"UPDATE app.tokens SET expires_at = now()", "UPDATE app.tokens SET user_id = user_id", "DELETE FROM app.tokens",
 		"INSERT INTO app.schema_versions (version_id, is_applied) VALUES (99, true)", "DELETE FROM app.schema_versions",
+		"UPDATE app.restores SET resumed_at = now()", "UPDATE app.compatibility SET oldest_binary = 0", "SELECT app.delete_records('0', 1)",
 	},
 	testdb.Operator: {
 		"CREATE TABLE app.mine (n int)", "INSERT INTO app.job_events (job_id, to_status, cause, attempt, fencing_token) VALUES (gen_random_uuid(), 'pending', 'submitted', 0, 0)",
 		"UPDATE app.jobs SET status = 'completed'", "DELETE FROM app.jobs", "DELETE FROM app.job_events", "DELETE FROM app.users",
 		"DELETE FROM app.workers", "SELECT * FROM app.idempotency_keys", "SET ROLE glovebox_owner",
+		"DELETE FROM app.restores", "UPDATE app.restores SET completed_at = now()", "SELECT app.delete_records('0', 1)",
 	},
 	testdb.Sweeper: {
 		"CREATE TABLE app.mine (n int)", "SELECT * FROM app.users", "SELECT token_hash FROM app.tokens", "SELECT user_id FROM app.jobs",
 		"UPDATE app.jobs SET status = 'failed'", "UPDATE app.jobs SET result_key = NULL", "DELETE FROM app.jobs", "DELETE FROM app.asset_versions",
 		"SELECT sha256 FROM app.asset_versions", "DELETE FROM app.job_events", "SELECT * FROM app.job_events", "SELECT * FROM app.workers",
+		"UPDATE app.restores SET resumed_at = now()", "SELECT backup_id FROM app.restores",
+	},
+	testdb.Backup: {
+		"CREATE TABLE app.mine (n int)", "CREATE TEMP TABLE mine (n int)", "UPDATE app.jobs SET status = 'failed'", "DELETE FROM app.jobs",
+		"INSERT INTO app.workers (id) VALUES ('x')", "SET ROLE glovebox_owner", "SELECT * FROM pg_catalog.pg_authid",
+		"COPY app.users TO PROGRAM 'cat'", "SELECT app.delete_records('0', 1)", "SELECT pg_read_file('/etc/passwd')",
 	},
 	testdb.Observer: {
 		"SELECT * FROM app.jobs", "SELECT * FROM app.users", "DELETE FROM observe.jobs", "UPDATE observe.jobs SET status = 'failed'",
@@ -101,9 +109,13 @@ func TestTheGrantsAreExactlyThese(t *testing.T) {
 		schemas AS (
 			SELECT r.rolname, 'schema ' || n.nspname AS name, p.privilege
 			FROM roles r, pg_namespace n, unnest(ARRAY['USAGE','CREATE']) AS p(privilege)
-			WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' AND has_schema_privilege(r.rolname, n.oid, p.privilege))
+			WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' AND has_schema_privilege(r.rolname, n.oid, p.privilege)),
+		routines AS (
+			SELECT r.rolname, 'function ' || n.nspname || '.' || f.proname AS name, 'EXECUTE' AS privilege
+			FROM roles r, pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+			WHERE n.nspname IN ('app', 'observe') AND has_function_privilege(r.rolname, f.oid, 'EXECUTE'))
 		SELECT rolname || ' ' || name || ' ' || string_agg(privilege, ' ' ORDER BY privilege)
-		FROM (SELECT * FROM whole UNION ALL SELECT * FROM columns UNION ALL SELECT * FROM databases UNION ALL SELECT * FROM schemas) AS everything
+		FROM (SELECT * FROM whole UNION ALL SELECT * FROM columns UNION ALL SELECT * FROM databases UNION ALL SELECT * FROM schemas UNION ALL SELECT * FROM routines) AS everything
 		GROUP BY rolname, name ORDER BY rolname, name`)
 	if err != nil {
 		t.Fatal(err)
@@ -126,14 +138,14 @@ func TestRolesHaveTimeoutsInThisDatabase(t *testing.T) {
 	evidence.Proves(t, "DBS-02")
 	t.Parallel()
 	db := testdb.New(t)
-	for _, role := range []string{testdb.ServerRole, testdb.Operator, testdb.Sweeper, testdb.Observer} {
+	for _, role := range []string{testdb.ServerRole, testdb.Operator, testdb.Sweeper, testdb.Observer, testdb.Backup} {
 		conn := connect(t, db, role)
 		for _, setting := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
 			var value string
 			if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&value); err != nil {
 				t.Fatal(err)
 			}
-			if value == "0" {
+			if value == "0" && !(role == testdb.Backup && setting == "statement_timeout") { // a dump is one long statement
 				t.Errorf("%s has no %s", role, setting)
 			}
 		}

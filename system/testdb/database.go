@@ -25,6 +25,7 @@ const (
 	Operator   = "glovebox_operator"
 	Sweeper    = "glovebox_sweeper"
 	Observer   = "glovebox_observer"
+	Backup     = "glovebox_backup"
 )
 
 // Database is one test's own database, gone after it.
