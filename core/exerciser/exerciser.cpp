@@ -1,6 +1,7 @@
-// A core that uses what an ordinary C++ program may use: iostreams, exceptions,
+// A core that uses what CONTRACT.md section 5 promises: iostreams, exceptions,
 // threads with locks, std::async, regular expressions, clocks, random numbers,
-// large and small allocations. It keeps the contract and writes a short report.
+// large and small allocations, signal handlers, positioned reads and writes. It
+// checks each answer, keeps the contract and writes a short report.
 //
 // The launcher's system-call list is held against it both ways: it must run under
 // the list, and for each name taken out something that is allowed to need it must
@@ -9,6 +10,7 @@
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -18,8 +20,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -45,7 +49,7 @@ struct InputFacts {
   std::size_t lines = 0;
 };
 
-// read, lseek and readv through an iostream's buffer.
+// openat, read and lseek through an iostream's buffer.
 InputFacts read_input() {
   std::ifstream in(core::kInputPath, std::ios::binary);
   if (!in) throw std::runtime_error("cannot open the input");
@@ -128,16 +132,96 @@ bool draws_random_numbers() {
   return drawn && std::uniform_int_distribution<int>(1, 6)(generator) <= 6;
 }
 
-// nanosleep, clock_gettime, a timed wait on a lock.
+// clock_nanosleep and a timed wait on a lock. A core that the host stops and lets
+// go on comes back through restart_syscall, and sleeps no shorter for it; the sleep
+// is long enough for that to happen.
 bool sleeps_and_waits() {
+  constexpr std::chrono::milliseconds kPause(25);
   const Clock::time_point start = Clock::now();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::this_thread::sleep_for(kPause);
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock lock(mutex);
-  const bool timed_out =
-      never.wait_for(lock, std::chrono::milliseconds(2)) == std::cv_status::timeout;
-  return timed_out && Clock::now() - start >= std::chrono::milliseconds(4);
+  const bool timed_out = never.wait_for(lock, kPause) == std::cv_status::timeout;
+  return timed_out && Clock::now() - start >= 2 * kPause;
+}
+
+// The clock of processor time, unlike the others, is a system call: clock_gettime.
+bool counts_processor_time() {
+  const std::clock_t before = std::clock();
+  std::uint64_t mixed = 1;
+  std::clock_t now = before;
+  while (before >= 0 && now - before < CLOCKS_PER_SEC / 1000) {
+    for (int i = 0; i < 1000; ++i) mixed = mixed * 6364136223846793005U + 1;
+    now = std::clock();
+  }
+  return before >= 0 && mixed != 0;
+}
+
+// ioctl TCGETS: what a stream asks about a device before it reads. Standard input
+// is there and at its end.
+bool standard_input_is_empty() {
+  return std::cin.peek() == std::char_traits<char>::eof();
+}
+
+// writev: a stream that holds a little and is given a lot.
+bool streams_large_blocks() {
+  const std::string large(std::size_t{1} << 16, 'L');
+  {
+    std::fstream out(core::kResultPath, std::ios::in | std::ios::out | std::ios::binary);
+    out << "small";
+    out.write(large.data(), static_cast<std::streamsize>(large.size()));
+    if (!out.flush()) return false;
+  }
+  std::ifstream in(core::kResultPath, std::ios::binary);
+  std::ostringstream back;
+  back << in.rdbuf();
+  return back.str() == "small" + large;
+}
+
+// pwrite64, pread64: threads that share one descriptor, each at its own place.
+bool writes_at_places(int result) {
+  constexpr int kThreads = 4;
+  constexpr std::size_t kBlock = 4096;
+  std::atomic<int> right{0};
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&right, result, i] {
+        const std::string block(kBlock, static_cast<char>('a' + i));
+        const off_t place = static_cast<off_t>(kBlock) * (kThreads - 1 - i);
+        std::string back(kBlock, ' ');
+        if (::pwrite(result, block.data(), kBlock, place) == static_cast<ssize_t>(kBlock) &&
+            ::pread(result, back.data(), kBlock, place) == static_cast<ssize_t>(kBlock) &&
+            back == block) {
+          ++right;
+        }
+      });
+    }
+  }
+  return right == kThreads;
+}
+
+// fstat by its own number, as glibc 2.39 and later spell it; glibc 2.36 asks by
+// newfstatat.
+off_t size_of(int descriptor) {
+  struct stat facts {};
+  return ::syscall(SYS_fstat, descriptor, &facts) == 0 ? facts.st_size : -1;
+}
+
+// ftruncate: the result grows by a hole, and ends empty.
+bool resizes(int result) {
+  constexpr off_t kGrown = 100000;
+  return ::ftruncate(result, kGrown) == 0 && size_of(result) == kGrown &&
+         ::ftruncate(result, 0) == 0 && size_of(result) == 0;
+}
+
+bool edits_in_place() {
+  const int result = ::open(core::kResultPath, O_RDWR | O_CLOEXEC);
+  if (result < 0) return false;
+  const bool right = writes_at_places(result) && resizes(result);
+  return ::close(result) == 0 && right;
 }
 
 // brk, mmap, mremap, munmap, madvise: small blocks, one that grows, large ones.
@@ -183,6 +267,31 @@ bool handles_signals() {
   return held_back && signals_seen() == 1;
 }
 
+// sigaltstack: a handler with a stack of its own, as for the overflow of the other.
+std::atomic<std::uintptr_t>& handler_place() {
+  static std::atomic<std::uintptr_t> place{0};
+  return place;
+}
+
+bool handles_on_own_stack() {
+  std::vector<char> room(std::size_t{1} << 16);
+  stack_t own{};
+  stack_t before{};
+  own.ss_sp = room.data();
+  own.ss_size = room.size();
+  if (::sigaltstack(&own, &before) != 0) return false;
+  struct sigaction action {};
+  action.sa_flags = SA_ONSTACK;
+  action.sa_handler = [](int) {
+    const char here = 0;
+    handler_place() = reinterpret_cast<std::uintptr_t>(&here);
+  };
+  if (::sigaction(SIGUSR2, &action, nullptr) != 0 || std::raise(SIGUSR2) != 0) return false;
+  const auto start = reinterpret_cast<std::uintptr_t>(room.data());
+  const bool inside = handler_place() >= start && handler_place() < start + room.size();
+  return ::sigaltstack(&before, nullptr) == 0 && inside;
+}
+
 // What a program asks about its host at start: processors, name, its own ids.
 bool looks_around() {
   utsname name{};
@@ -204,7 +313,12 @@ std::string report() {
   require(draws_random_numbers(), "no random numbers");
   require(sleeps_and_waits(), "the clock ran wrongly");
   require(allocates() == 2000, "allocation failed");
+  require(counts_processor_time(), "the processor's clock stands");
   require(handles_signals(), "a signal was lost");
+  require(handles_on_own_stack(), "a handler ran on the wrong stack");
+  require(standard_input_is_empty(), "standard input is not at its end");
+  require(streams_large_blocks(), "a stream lost what it was given");
+  require(edits_in_place(), "the result cannot be edited in place");
   require(looks_around(), "the host did not answer");
   std::ostringstream text;
   text << "exerciser: " << facts.bytes << " bytes, " << facts.lines << " lines; "

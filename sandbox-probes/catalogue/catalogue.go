@@ -37,6 +37,7 @@ type Program struct {
 	Name         string   `yaml:"program"`
 	Loss         string   `yaml:"loss"`
 	Requirements []string `yaml:"requirements"`
+	Threats      []string `yaml:"threats"`
 	Order        string   `yaml:"order"` // what follows the checks' names in the input
 	Each         bool     `yaml:"each"`  // one attempt for each check
 	Checks       []Check  `yaml:"checks"`
@@ -56,6 +57,7 @@ type Ending struct {
 	Name         string   `yaml:"program"`
 	Loss         string   `yaml:"loss"`
 	Requirements []string `yaml:"requirements"`
+	Threats      []string `yaml:"threats"`
 	Ways         []Way    `yaml:"ways"`
 }
 

@@ -15,16 +15,34 @@ func TestCatalogueIsWhole(t *testing.T) {
 	if programs, checks := c.Count(); programs < 40 || checks < 150 {
 		t.Errorf("%d programs with %d checks; 40 with 150 are the least", programs, checks)
 	}
-	known, err := evidence.Requirements()
+	requirements, err := evidence.Requirements()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range c.Programs {
-		for _, id := range p.Requirements {
-			if _, ok := known[id]; !ok {
-				t.Errorf("%s: requirement %s is unknown", p.Name, id)
+	threats, err := evidence.Threats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(program string, requirementIDs, threatIDs []string) {
+		if len(requirementIDs) == 0 || len(threatIDs) == 0 {
+			t.Errorf("%s: no requirement or no threat is named", program)
+		}
+		for _, id := range requirementIDs {
+			if _, ok := requirements[id]; !ok {
+				t.Errorf("%s: requirement %s is unknown", program, id)
 			}
 		}
+		for _, id := range threatIDs {
+			if _, ok := threats[id]; !ok {
+				t.Errorf("%s: threat %s is unknown", program, id)
+			}
+		}
+	}
+	for _, p := range c.Programs {
+		named(p.Name, p.Requirements, p.Threats)
+	}
+	for _, e := range c.Endings {
+		named(e.Name, e.Requirements, e.Threats)
 	}
 }
 

@@ -41,7 +41,7 @@ static const char *other(const char *what)
 {
 	static char path[64];
 
-	snprintf(path, sizeof path, "/proc/%d/%s", getppid() ? getppid() : 1, what);
+	snprintf(path, sizeof path, "/proc/%d/%s", parent() > 0 ? parent() : 1, what);
 	return path;
 }
 static int other_root(void)

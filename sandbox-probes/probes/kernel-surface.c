@@ -35,9 +35,12 @@ CALL(do_timer, SYS_timer_create, 1, NULL, room)
 CALL(do_itimer, SYS_setitimer, 0, NULL, NULL)
 CALL(do_alarm, SYS_alarm, 0)
 CALL(do_pipe, SYS_pipe, room)
+CALL(do_pipe2, SYS_pipe2, room, 0)
 CALL(do_select, SYS_select, 0, NULL, NULL, NULL, &now)
 CALL(do_poll, SYS_poll, NULL, 0, 0)
 CALL_FD(do_epoll_create, SYS_epoll_create, 1)
+CALL_FD(do_epoll_create1, SYS_epoll_create1, 0)
+CALL(do_epoll_pwait, SYS_epoll_pwait, -1, room, 1, 0, NULL, 8)
 CALL(do_epoll_wait, SYS_epoll_wait, -1, room, 1, 0)
 CALL(do_lsm_list, 461, room, room, 0)
 CALL(do_lsm_self, 459, 100, room, room, 0)
@@ -54,8 +57,9 @@ CHECKS({"bpf", do_bpf}, {"userfaultfd", do_userfaultfd}, {"perf-event-open", do_
        {"landlock-add-rule", do_landlock_add}, {"landlock-restrict-self", do_landlock_restrict}, {"memfd-create", do_memfd},
        {"memfd-secret", do_memfd_secret}, {"pkey-alloc", do_pkey_alloc}, {"pkey-free", do_pkey_free}, {"eventfd", do_eventfd},
        {"eventfd2", do_eventfd2}, {"signalfd4", do_signalfd}, {"timerfd-create", do_timerfd}, {"io-setup", do_aio},
-       {"io-destroy", do_aio_destroy}, {"timer-create", do_timer}, {"setitimer", do_itimer}, {"alarm", do_alarm}, {"pipe", do_pipe},
-       {"select", do_select}, {"poll", do_poll}, {"epoll-create", do_epoll_create}, {"epoll-wait", do_epoll_wait},
+       {"io-destroy", do_aio_destroy}, {"timer-create", do_timer}, {"setitimer", do_itimer}, {"alarm", do_alarm}, {"pipe", do_pipe}, {"pipe2", do_pipe2},
+       {"select", do_select}, {"poll", do_poll}, {"epoll-create", do_epoll_create}, {"epoll-create1", do_epoll_create1},
+       {"epoll-pwait", do_epoll_pwait}, {"epoll-wait", do_epoll_wait},
        {"lsm-list-modules", do_lsm_list}, {"lsm-get-self-attr", do_lsm_self}, {"cachestat", do_cachestat},
        {"futex-waitv", do_futex_waitv}, {"futex-wake", do_futex_wake},
        {"futex-requeue", do_futex_requeue}, {"rt-sigpending", do_rt_sigsuspend})

@@ -65,29 +65,6 @@ static int threads(void)
 	say("got=%ld limit=%ld", n + 1, limit);
 	return n + 1 > limit ? OPEN : err;
 }
-static int pipes(void)
-{
-	int ends[2];
-	long n = 0;
 
-	while (n < 4096 && !pipe2(ends, O_NONBLOCK))
-		n++;
-	int err = n == 4096 ? OPEN : errno;
-	close_above(result_fd);
-	say("pipes=%ld", n);
-	return err;
-}
-static int watchers(void)
-{
-	long n = 0;
-
-	while (n < 4096 && syscall(SYS_epoll_create1, 0) >= 0)
-		n++;
-	int err = n == 4096 ? OPEN : errno;
-	close_above(result_fd);
-	say("epolls=%ld", n);
-	return err;
-}
-
-CHECKS({"descriptors", files}, {"pipes", pipes}, {"epolls", watchers}, {"threads", threads}, {"one-large-mapping", one_large}, {"brk", by_brk},
+CHECKS({"descriptors", files}, {"threads", threads}, {"one-large-mapping", one_large}, {"brk", by_brk},
        {"address-space", address_space})

@@ -39,21 +39,6 @@ static int shared(void)
 	}
 	return held_on();
 }
-/* One byte in each 2 MiB: page tables, which only the kernel's accounting sees. */
-static int tables(void)
-{
-	long span = 1L << 30;
-
-	for (long n = 0; n < most >> 20; n++) {
-		char *at = mmap(NULL, (size_t)span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (at == MAP_FAILED)
-			return 6;
-		syscall(SYS_madvise, at, span, 15L /* NOHUGEPAGE */);
-		for (long i = 0; i < span; i += 2 << 20)
-			at[i] = 1;
-	}
-	return held_on();
-}
 static void *eat(void *arg)
 {
 	anonymous();
@@ -68,25 +53,10 @@ static int in_thread(void)
 	pthread_join(t, NULL);
 	return held_on();
 }
-/* Room behind pipes is the kernel's own memory, charged to who writes. */
-static int pipes(void)
-{
-	static char chunk[1 << 16];
-	long got = 0;
-	int ends[2];
-
-	while (!pipe2(ends, O_NONBLOCK))
-		for (ssize_t n; (n = write(ends[1], chunk, sizeof chunk)) > 0;)
-			got += n;
-	line("CHECK pipes note - bytes=%ld\nEND\n", got);
-	flush_report();
-	return 0; /* 64 descriptors hold at most 2 MiB: this way is too narrow, and that is the point */
-}
 
 int main(void)
 {
-	static const struct check ways[] = {{"anonymous", anonymous}, {"brk", by_brk}, {"shared", shared}, {"page-tables", tables},
-		{"thread", in_thread}, {"pipes", pipes}, {NULL, NULL}};
+	static const struct check ways[] = {{"anonymous", anonymous}, {"brk", by_brk}, {"shared", shared}, {"thread", in_thread}, {NULL, NULL}};
 
 	if (slurp(INPUT, order, sizeof order) < 0)
 		return 2;

@@ -1,4 +1,4 @@
-/* No lock, lease, owner, seal or hint on the result: nothing that a later reader feels. */
+/* No lock, lease, owner, seal or hint on the result: nothing that a later reader feels. fcntl is closed whole. */
 #include "probe.h"
 #include <sys/file.h>
 
@@ -25,6 +25,8 @@ static int signal_number(void) { return with(F_SETSIG, 0); }
 static int pipe_size(void) { return with(F_SETPIPE_SZ, 4096); }
 static int seals(void) { return with(F_ADD_SEALS, 0); }
 static int write_hint(void) { return with(F_SET_RW_HINT, (long)&hint); }
+static int copy(void) { return with(F_DUPFD, 0); }
+static int status_flags(void) { return with(F_GETFL, 0); }
 static int locked(void)
 {
 	int fd = open(RESULT, O_RDWR), err = refused(syscall(SYS_flock, fd, LOCK_EX | LOCK_NB));
@@ -43,4 +45,5 @@ static int high_bits(void)
 
 CHECKS({"flock", locked}, {"fcntl-setlk", setlk}, {"fcntl-setlkw", setlkw}, {"fcntl-ofd-setlk", ofd}, {"fcntl-getlk", getlk},
        {"fcntl-setlease", lease}, {"fcntl-notify", notify}, {"fcntl-setown", owner}, {"fcntl-setsig", signal_number},
-       {"fcntl-setpipe-sz", pipe_size}, {"fcntl-add-seals", seals}, {"fcntl-set-rw-hint", write_hint}, {"fcntl-high-bits", high_bits})
+       {"fcntl-setpipe-sz", pipe_size}, {"fcntl-add-seals", seals}, {"fcntl-set-rw-hint", write_hint}, {"fcntl-high-bits", high_bits},
+       {"fcntl-dupfd", copy}, {"fcntl-getfl", status_flags})

@@ -64,12 +64,9 @@ static int runs_itself(void)
 }
 static int waits(void)
 {
-	int ends[2];
-	char byte;
+	static int word;
 
-	if (pipe2(ends, 0))
-		return 6;
-	return read(ends[0], &byte, 1) < 0 ? 7 : 8;
+	return syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0) < 0 ? 7 : 8;
 }
 static int yields(void)
 {

@@ -20,6 +20,7 @@ import (
 type account struct {
 	id, title, order string
 	requirements     []string
+	threats          []string
 	oracle           string
 	adjust           func(*probe.Limits)
 	// ask looks when the core is dead and its group still there; it says what it
@@ -30,7 +31,7 @@ type account struct {
 var accounts = []account{
 	{
 		id: "memory-peak", title: "memory never goes past the slot's limit", order: "memory-death anonymous most=134217728",
-		requirements: []string{"SBX-04", "SBX-16"}, oracle: "the slot's memory cgroup: peak and limit",
+		requirements: []string{"SBX-04", "SBX-16"}, threats: []string{"BOX-D1", "NBR-D1"}, oracle: "the slot's memory cgroup: peak and limit",
 		ask: func(_ *Suite, r probe.Running, l probe.Limits, _ time.Duration) (string, string) {
 			peak, err := counter(r, "memory", "memory.max_usage_in_bytes", "memory.peak")
 			return fmt.Sprintf("peak %d of %d", peak, l.MemoryBytes), wrongIf(err, peak > l.MemoryBytes || peak < l.MemoryBytes*9/10)
@@ -38,7 +39,7 @@ var accounts = []account{
 	},
 	{
 		id: "processor-share", title: "processor time stays within the quota, the monitor's included", order: "cpu-share wall=1000 cpus=25",
-		requirements: []string{"SBX-04", "SBX-16"}, oracle: "the slot's cpuacct cgroup", adjust: func(l *probe.Limits) { l.CPUs = 0.25 },
+		requirements: []string{"SBX-04", "SBX-16"}, threats: []string{"BOX-D1", "NBR-D1"}, oracle: "the slot's cpuacct cgroup", adjust: func(l *probe.Limits) { l.CPUs = 0.25 },
 		ask: func(_ *Suite, r probe.Running, l probe.Limits, took time.Duration) (string, string) {
 			used, err := counter(r, "cpuacct", "cpuacct.usage", "")
 			// a period may be used up before and after the time that we saw
@@ -49,7 +50,7 @@ var accounts = []account{
 	},
 	{
 		id: "output-flood", title: "64 MiB of output reach no disk and are paid for by the slot", order: "stdout-flood bytes=33554432",
-		requirements: []string{"SBX-16"}, oracle: "the engine's folder on disk; the slot's cpuacct cgroup",
+		requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "the engine's folder on disk; the slot's cpuacct cgroup",
 		ask: func(s *Suite, r probe.Running, _ probe.Limits, _ time.Duration) (string, string) {
 			stored, err := sizeBelow(filepath.Join(s.bench.Dir(), "e"))
 			if err != nil {
@@ -62,7 +63,7 @@ var accounts = []account{
 	},
 	{
 		id: "blocks", title: "the result takes no more of the disk than its bound", order: "result-forged full limit=1048576",
-		requirements: []string{"SBX-04"}, oracle: "the result's inode on the host",
+		requirements: []string{"SBX-04"}, threats: []string{"BOX-D1"}, oracle: "the result's inode on the host",
 		ask: func(_ *Suite, r probe.Running, l probe.Limits, _ time.Duration) (string, string) {
 			var st unix.Stat_t
 			err := unix.Stat(filepath.Join(r.SlotDir, "result"), &st)
@@ -70,9 +71,9 @@ var accounts = []account{
 				wrongIf(err, st.Size != l.MaxResultBytes || st.Blocks*512 > l.MaxResultBytes+64<<10)
 		},
 	},
-	{id: "log-of-a-kill", title: "a forbidden call leaves at most one line in the kernel's log", order: "architecture int80-getpid", requirements: []string{"SBX-16"}, oracle: "/dev/kmsg, lines that name the slot's user"},
-	{id: "log-of-threads", title: "a forbidden call of a thread leaves at most one line in the kernel's log", order: "architecture int80-thread", requirements: []string{"SBX-16"}, oracle: "/dev/kmsg, lines that name the slot's user"},
-	{id: "log-of-a-flood", title: "output leaves no line in the kernel's log", order: "stdout-flood bytes=1048576", requirements: []string{"SBX-16"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-a-kill", title: "a forbidden call leaves at most one line in the kernel's log", order: "architecture int80-getpid", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-threads", title: "a forbidden call of a thread leaves at most one line in the kernel's log", order: "architecture int80-thread", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-a-flood", title: "output leaves no line in the kernel's log", order: "stdout-flood bytes=1048576", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
 }
 
 // maxLogLines is what one attempt may cause in the kernel's log: the audit line of
@@ -119,7 +120,7 @@ func (s *Suite) accounting(ctx context.Context) error {
 				wrong = fmt.Sprintf("%d lines, at most %d: %s", len(lines), maxLogLines, lines[0])
 			}
 		}
-		c := evidence.Case{ID: id, Title: a.title, Requirements: a.requirements, Tried: a.order, Oracle: a.oracle, Verdict: evidence.Held, Detail: saw,
+		c := evidence.Case{ID: id, Title: a.title, Requirements: ids(a.requirements), Threats: ids(a.threats), Tried: a.order, Oracle: a.oracle, Verdict: evidence.Held, Detail: saw,
 			DurationMS: time.Since(started).Milliseconds()}
 		if wrong != "" {
 			c.Verdict, c.Detail = evidence.Breached, wrong+" ("+saw+")"

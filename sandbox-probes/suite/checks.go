@@ -60,7 +60,7 @@ func (s *Suite) checkProgram(ctx context.Context, slot int, p catalogue.Program)
 		}
 		verdict, detail := trial.judge()
 		s.file(evidence.Case{
-			ID: p.Name + "/" + c.Name, Title: p.Loss + ": " + c.Name, Requirements: requirements(p.Requirements), Tried: tried(c),
+			ID: p.Name + "/" + c.Name, Title: p.Loss + ": " + c.Name, Requirements: ids(p.Requirements), Threats: ids(p.Threats), Tried: tried(c),
 			Oracle:  "the kernel's answer to the probe; the wait status of its process; the same program unconfined",
 			Verdict: verdict, Detail: detail, DurationMS: time.Since(started).Milliseconds(),
 		})

@@ -68,7 +68,7 @@ func (s *Suite) ending(ctx context.Context, slot int, e catalogue.Ending, w cata
 		return err
 	}
 	c := evidence.Case{
-		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: requirements(e.Requirements), Tried: "as the core: " + w.Order,
+		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: ids(e.Requirements), Threats: ids(e.Threats), Tried: "as the core: " + w.Order,
 		Oracle: "wait status from the kernel by pidfd, memory deaths from the cgroup", Verdict: evidence.Held,
 		Detail: fmt.Sprintf("%s; control %s", report.Outcome(), outside),
 	}
@@ -120,7 +120,7 @@ func (s *Suite) neighbour(ctx context.Context) {
 	h.Write(input)
 	want := fmt.Appendf(nil, "%s\nFNV %016x\n", input, h.Sum64())
 	c := evidence.Case{
-		ID: "neighbour/undisturbed", Title: "a job beside hostile ones comes out right", Requirements: []string{"SBX-04", "SBX-15"},
+		ID: "neighbour/undisturbed", Title: "a job beside hostile ones comes out right", Requirements: []string{"SBX-04", "SBX-15"}, Threats: []string{"NBR-D1", "NBR-I1"},
 		Tried: "every ending of the catalogue in two other slots", Oracle: "the neighbour's result, byte by byte", Verdict: evidence.Held,
 	}
 	right := 0

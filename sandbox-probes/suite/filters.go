@@ -40,7 +40,7 @@ func (s *Suite) filter(ctx context.Context) error {
 			return err
 		}
 		c := evidence.Case{
-			ID: "filter/" + mode.name, Title: "the installed filter decides every call as expected", Requirements: []string{"SBX-06"},
+			ID: "filter/" + mode.name, Title: "the installed filter decides every call as expected", Requirements: []string{"SBX-06"}, Threats: []string{"BOX-E2"},
 			Tried:  "each number from 0 to " + strconv.Itoa(filter.MaxNumber) + " by every door, and each argument case",
 			Oracle: "the program fetched from the kernel, run in user space against syscalls.yaml", Verdict: evidence.Held,
 			Detail: fmt.Sprintf("%d decisions, %d filter programs", decisions, len(v.filters)), DurationMS: time.Since(started).Milliseconds(),
@@ -66,7 +66,7 @@ func (s *Suite) plantName(ctx context.Context, table filter.Table) error {
 	if err != nil {
 		return err
 	}
-	c := evidence.Case{ID: "filter/planted-name", Title: "a name added to the list is noticed", Requirements: []string{"SBX-06"}, Tried: "the core's profile with ptrace",
+	c := evidence.Case{ID: "filter/planted-name", Title: "a name added to the list is noticed", Requirements: []string{"SBX-06"}, Threats: []string{"BOX-E2"}, Tried: "the core's profile with ptrace",
 		Oracle: "the comparison itself", Verdict: evidence.Held, Detail: fmt.Sprint(faults)}
 	if len(faults) == 0 {
 		c.Verdict, c.Detail = evidence.Errored, "the comparison does not see that ptrace is allowed"
@@ -87,7 +87,7 @@ func (s *Suite) sweep(ctx context.Context, table filter.Table) error {
 		return err
 	}
 	c := evidence.Case{
-		ID: "filter/sweep", Title: "every call that is not named is refused by the kernel", Requirements: []string{"SBX-06"}, Tried: "each number from 0 to 600 with useless arguments",
+		ID: "filter/sweep", Title: "every call that is not named is refused by the kernel", Requirements: []string{"SBX-06"}, Threats: []string{"BOX-E2"}, Tried: "each number from 0 to 600 with useless arguments",
 		Oracle: "the kernel's answer", Verdict: evidence.Held,
 	}
 	var through []string

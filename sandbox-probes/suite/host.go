@@ -146,7 +146,7 @@ func changes(before, after inventory) []string {
 
 func (s *Suite) hostUnchanged(before inventory) {
 	c := evidence.Case{
-		ID: "host/unchanged", Title: "the host is as it was before all attempts", Requirements: []string{"SBX-03", "SBX-04", "SBX-12"}, Tried: "the whole suite",
+		ID: "host/unchanged", Title: "the host is as it was before all attempts", Requirements: []string{"SBX-03", "SBX-04", "SBX-12"}, Threats: []string{"BOX-T1", "BOX-D3", "BOX-E3"}, Tried: "the whole suite",
 		Oracle: "processes of the slots' users, mounts, groups, devices, planted files, sockets, System V tables, kernel settings", Verdict: evidence.Held,
 		Detail: fmt.Sprintf("%d things looked at", len(before)),
 	}

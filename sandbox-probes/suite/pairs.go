@@ -63,7 +63,7 @@ func (s *Suite) pairs(ctx context.Context) error {
 
 func judgeChannel(c channel, id, title string, inside, outside float64, accepted string) evidence.Case {
 	e := evidence.Case{
-		ID: id, Title: title, Requirements: []string{"SBX-15"}, Tried: fmt.Sprintf("%d random bits", rounds),
+		ID: id, Title: title, Requirements: []string{"SBX-15"}, Threats: []string{"NBR-I1", "NBR-I2"}, Tried: fmt.Sprintf("%d random bits", rounds),
 		Oracle: "how well the second job's readings tell the bits that the first was told to send", Verdict: evidence.Held,
 		Detail: fmt.Sprintf("readings tell %.0f %% of the bits; control %.0f %%", 100*inside, 100*outside),
 	}

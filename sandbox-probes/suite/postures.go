@@ -109,6 +109,7 @@ func (s *Suite) posture(ctx context.Context) error {
 	c := evidence.Case{
 		ID: "posture/whole", Title: "the core's posture is the expected one, line by line",
 		Requirements: []string{"SBX-01", "SBX-02", "SBX-03", "SBX-04", "SBX-05", "SBX-07", "SBX-08", "SBX-16"},
+		Threats:      []string{"BOX-E1", "BOX-E2", "BOX-E3", "BOX-I1", "BOX-I2", "BOX-D1", "BOX-R1"},
 		Tried:        "all that the kernel tells of a core, from inside and from outside of the same process",
 		Oracle:       "expected.yaml, both ways", Verdict: evidence.Held, DurationMS: time.Since(started).Milliseconds(),
 		Detail: fmt.Sprintf("%d lines inside, %d outside, 0 differences, %d loosenings with a reason", len(v.inside), len(v.outside), len(s.expected.Loosenings())),
@@ -125,7 +126,7 @@ func (s *Suite) posture(ctx context.Context) error {
 	}
 	found := s.differences(planted)
 	c = evidence.Case{
-		ID: "posture/planted-difference", Title: "a planted difference is reported", Requirements: []string{"SBX-05"}, Tried: "the same core with its bounding set kept",
+		ID: "posture/planted-difference", Title: "a planted difference is reported", Requirements: []string{"SBX-05"}, Threats: []string{"BOX-E1", "BOX-R1"}, Tried: "the same core with its bounding set kept",
 		Oracle: "the comparison itself", Verdict: evidence.Held, Detail: strings.Join(found, "; "),
 	}
 	if len(found) <= len(different) {
@@ -139,7 +140,7 @@ func (s *Suite) posture(ctx context.Context) error {
 func (s *Suite) securityModule(v views) {
 	label := v.outside["attr/current"]
 	c := evidence.Case{
-		ID: "posture/security-module", Title: "AppArmor or SELinux confines the core where the host has it", Requirements: []string{"SBX-14"},
+		ID: "posture/security-module", Title: "AppArmor or SELinux confines the core where the host has it", Requirements: []string{"SBX-14"}, Threats: []string{"BOX-R1"},
 		Tried: "the label of a running core", Oracle: "the kernel, outside", Verdict: evidence.Held, Detail: label,
 	}
 	if label == "" || label == "unconfined" {

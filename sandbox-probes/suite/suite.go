@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (evidence.Document, error) {
 	if closeErr != nil {
 		verdict, detail = evidence.Breached, closeErr.Error()
 	}
-	s.file(evidence.Case{ID: "host/nothing-left", Title: "nothing outlives its attempt", Requirements: []string{"SBX-12"}, Tried: "all attempts of this suite",
+	s.file(evidence.Case{ID: "host/nothing-left", Title: "nothing outlives its attempt", Requirements: []string{"SBX-12"}, Threats: []string{"BOX-D3"}, Tried: "all attempts of this suite",
 		Oracle: "the engine's list, the cgroup trees, the slots' folder", Verdict: verdict, Detail: detail})
 	return s.finish()
 }
@@ -204,5 +204,5 @@ func limits() probe.Limits {
 	return l
 }
 
-// requirements is a copy, since cases are sorted and changed later.
-func requirements(ids []string) []string { return slices.Clone(ids) }
+// ids is a copy of requirements or threats, since cases are sorted and changed later.
+func ids(of []string) []string { return slices.Clone(of) }

@@ -144,9 +144,9 @@ func each(n int, work func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func (w *whole) file(id, title string, requirements []string, tried, wanted string, got end, started time.Time) {
+func (w *whole) file(id, title string, requirements, threats []string, tried, wanted string, got end, started time.Time) {
 	c := evidence.Case{
-		ID: systemPrefix + id, Title: title, Requirements: requirements, Tried: tried, Oracle: "the observer's view of the database; the result as its user gets it",
+		ID: systemPrefix + id, Title: title, Requirements: ids(requirements), Threats: ids(threats), Tried: tried, Oracle: "the observer's view of the database; the result as its user gets it",
 		Verdict: evidence.Held, Detail: got.String(), DurationMS: time.Since(started).Milliseconds(),
 	}
 	if got.String() != wanted {
@@ -178,7 +178,7 @@ func (w *whole) endings(ctx context.Context) error {
 		if t.way.Code == "none" {
 			wanted = "completed"
 		}
-		w.file(t.ending.Name+"/"+t.way.Name, t.ending.Loss+": "+t.way.Name, requirements(t.ending.Requirements), "a job: "+t.way.Order, wanted, got, started)
+		w.file(t.ending.Name+"/"+t.way.Name, t.ending.Loss+": "+t.way.Name, t.ending.Requirements, t.ending.Threats, "a job: "+t.way.Order, wanted, got, started)
 		return nil
 	})
 }
@@ -216,7 +216,7 @@ func (w *whole) forbidden(ctx context.Context) error {
 		if outcomes, _, err := catalogue.Parse(got.result); err == nil && outcomes[t.check.Name].Number == "ENOSYS" {
 			wanted, got.code = "completed ENOSYS", "ENOSYS"
 		}
-		w.file(t.program.Name+"/"+t.check.Name, t.program.Loss+": "+t.check.Name, requirements(t.program.Requirements), "a job that makes the call", wanted, got, started)
+		w.file(t.program.Name+"/"+t.check.Name, t.program.Loss+": "+t.check.Name, t.program.Requirements, t.program.Threats, "a job that makes the call", wanted, got, started)
 		return nil
 	})
 }
@@ -247,7 +247,7 @@ func (w *whole) refusals(ctx context.Context) error {
 		}
 		for _, c := range checks {
 			e := end{status: outcomes[c.Name].String()}
-			w.file(p.Name+"/"+c.Name, p.Loss+": "+c.Name, requirements(p.Requirements), "a job", c.By, e, started)
+			w.file(p.Name+"/"+c.Name, p.Loss+": "+c.Name, p.Requirements, p.Threats, "a job", c.By, e, started)
 		}
 		return nil
 	})
@@ -260,7 +260,7 @@ func (w *whole) besides(ctx context.Context, done <-chan struct{}) {
 	h.Write(input)
 	want := fmt.Appendf(nil, "%s\nFNV %016x\n", input, h.Sum64())
 	c := evidence.Case{
-		ID: "system/neighbour", Title: "another user's jobs beside hostile ones come out right", Requirements: []string{"SBX-04", "SBX-15"},
+		ID: "system/neighbour", Title: "another user's jobs beside hostile ones come out right", Requirements: []string{"SBX-04", "SBX-15"}, Threats: []string{"NBR-D1", "NBR-I1"},
 		Tried: "every hostile job of this stage", Oracle: "the other user's results, byte by byte", Verdict: evidence.Held,
 	}
 	right := 0
@@ -291,7 +291,7 @@ const settle = 20 * time.Second
 
 // nothingLeft looks for what outlives the jobs: containers, mounts, folders.
 func (w *whole) nothingLeft(ctx context.Context) error {
-	c := evidence.Case{ID: "system/nothing-left", Title: "nothing outlives its attempt in the whole system", Requirements: []string{"SBX-12"}, Tried: "all jobs of this stage",
+	c := evidence.Case{ID: "system/nothing-left", Title: "nothing outlives its attempt in the whole system", Requirements: []string{"SBX-12"}, Threats: []string{"BOX-D3"}, Tried: "all jobs of this stage",
 		Oracle: "the engine's list, the mount table, the slots' folders", Verdict: evidence.Held, Detail: "no container, mount or folder"}
 	deadline := time.Now().Add(settle)
 	for {

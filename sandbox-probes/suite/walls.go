@@ -30,7 +30,7 @@ func (s *Suite) walls(ctx context.Context) error {
 		started := time.Now()
 		reports, err := s.whoNotices(ctx, wall)
 		c := evidence.Case{
-			ID: id, Title: "without it " + wall.What, Requirements: []string{"SBX-07"}, Tried: "the spec less " + wall.Field, Oracle: "posture lines and probes",
+			ID: id, Title: "without it " + wall.What, Requirements: []string{"SBX-07", "SBX-10"}, Threats: []string{"BOX-R1"}, Tried: "the spec less " + wall.Field, Oracle: "posture lines and probes",
 			Verdict: evidence.Held, Detail: strings.Join(reports, "; "), DurationMS: time.Since(started).Milliseconds(),
 		}
 		switch {
