@@ -15,6 +15,7 @@ import (
 	"glovebox/system/worker/internal/container"
 	"glovebox/system/worker/internal/container/image"
 	"glovebox/system/worker/internal/container/slotfs"
+	"glovebox/system/worker/internal/container/userns"
 )
 
 // settings are every key of the launcher's configuration.
@@ -40,7 +41,7 @@ type engineSettings struct {
 
 type slotSettings struct {
 	Root    string `toml:"root"`     // folder below which attempts live
-	UIDBase int64  `toml:"uid_base"` // first host user id of slot 0
+	UIDBase int64  `toml:"uid_base"` // first user id of slot 0, in the launcher's own numbers
 	Backing string `toml:"backing"`  // auto, tmpfs or loop
 }
 
@@ -72,10 +73,19 @@ type logSettings struct {
 	Level string `toml:"level"`
 }
 
+// uidBase is the default of slots.uid_base: high above all users of the host, or in a
+// user namespace the first id behind its root.
+func uidBase() int64 {
+	if userns.Inside() {
+		return 1
+	}
+	return 1_900_000_000
+}
+
 func defaults() *settings {
 	l := container.Defaults()
 	return &settings{
-		Slots: slotSettings{UIDBase: 1_900_000_000, Backing: string(slotfs.Auto)},
+		Slots: slotSettings{UIDBase: uidBase(), Backing: string(slotfs.Auto)},
 		Sandbox: sandboxSettings{
 			Slots: 2, Runtime: "runc", MemoryBytes: config.Bytes(l.MemoryBytes), AddressSpaceBytes: config.Bytes(l.AddressSpaceBytes),
 			Threads: l.Pids, CPUPercent: int64(l.CPUs * 100), Timeout: config.Duration(l.Timeout),
@@ -108,9 +118,7 @@ func (s *settings) Validate() config.Problems {
 	c.NotEmpty("engine.socket", s.Engine.Socket, "the absolute path of podman's socket")
 	c.Require(filepath.IsAbs(s.Slots.Root) && filepath.Clean(s.Slots.Root) != "/", "slots.root", "is not an absolute path below /", "an absolute path", "set a folder of the launcher's own")
 	c.Range("sandbox.slots", s.Sandbox.Slots, 1, 256, "slots")
-	last := s.Slots.UIDBase + (s.Sandbox.Slots+1)*container.IDRange - 1
-	c.Require(s.Slots.UIDBase >= 1<<17 && last <= lastUID, "slots.uid_base", "leaves no room for the slots",
-		"131072 or more, with 65536 ids for each slot and one more below 2147483648", "choose a range that no user and no /etc/subuid line has")
+	s.checkRange(&c)
 	switch slotfs.Backing(s.Slots.Backing) {
 	case slotfs.Auto, slotfs.Tmpfs, slotfs.Loop:
 	default:
@@ -133,6 +141,19 @@ func (s *settings) Validate() config.Problems {
 		c.Require(false, "log.level", "is not a level", "debug, info, warn or error", "correct it")
 	}
 	return c.Problems()
+}
+
+// checkRange demands ids for each slot and for the self-test's.
+func (s *settings) checkRange(c *config.Check) {
+	size := (s.Sandbox.Slots + 1) * container.IDRange
+	if userns.Inside() {
+		if err := userns.Require(uint64(max(s.Slots.UIDBase, 0)), uint64(max(size, 0))); err != nil {
+			c.Require(false, "slots.uid_base", err.Error(), "1 or more, with 65536 ids for each slot and one more", "enlarge the range or use fewer slots")
+		}
+		return
+	}
+	c.Require(s.Slots.UIDBase >= 1<<17 && s.Slots.UIDBase+size-1 <= lastUID, "slots.uid_base", "leaves no room for the slots",
+		"131072 or more, with 65536 ids for each slot and one more below 2147483648", "choose a range that no user and no /etc/subuid line has")
 }
 
 func requireImage(c *config.Check, key, text string) {

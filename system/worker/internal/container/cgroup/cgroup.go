@@ -8,6 +8,8 @@
 //	/glovebox/ATTEMPT             made here, holds the limits
 //	/glovebox/ATTEMPT/libpod-ID   the container, made by the engine
 //	/glovebox/ATTEMPT/conmon      the engine's monitor
+//
+// On version 2 all of this lies below the launcher's own group (home.go).
 package cgroup
 
 import (
@@ -44,6 +46,9 @@ type Tree struct {
 	version int
 	// roots are mount points: of each controller for version 1, one under "" for 2.
 	roots map[string]string
+	// home is the group below which all others are made: the root, or on version 2
+	// what a service manager has handed over.
+	home string
 }
 
 // needed are the controllers without which no attempt is run.
@@ -55,7 +60,16 @@ func Detect() (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the mount table: %w", err)
 	}
-	return detect(string(table))
+	t, err := detect(string(table))
+	if err != nil || t.version == 1 {
+		return t, err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("find the own cgroup: %w", err)
+	}
+	t.home, err = home(t.roots[""], string(own))
+	return t, err
 }
 
 func detect(mountinfo string) (*Tree, error) {
@@ -79,7 +93,7 @@ func detect(mountinfo string) (*Tree, error) {
 		}
 	}
 	if v1["memory"] == "" && v2 != "" {
-		return &Tree{version: 2, roots: map[string]string{"": v2}}, nil
+		return &Tree{version: 2, roots: map[string]string{"": v2}, home: "/"}, nil
 	}
 	for _, name := range needed {
 		if v1[name] == "" {
@@ -89,7 +103,7 @@ func detect(mountinfo string) (*Tree, error) {
 	if v2 != "" {
 		v1["unified"] = v2 // the engine makes its groups here too: they must be removed
 	}
-	return &Tree{version: 1, roots: v1}, nil
+	return &Tree{version: 1, roots: v1, home: "/"}, nil
 }
 
 // Version returns 1 or 2.
@@ -122,14 +136,14 @@ func (t *Tree) Create(base, name string, l Limits) (*Group, error) {
 
 // Group names an existing group, for instance one that a dead launcher left.
 func (t *Tree) Group(base, name string) *Group {
-	return &Group{tree: t, name: path.Join("/", base, name)}
+	return &Group{tree: t, name: path.Join("/", t.home, base, name)}
 }
 
 // Leftovers lists the groups below base in any hierarchy.
 func (t *Tree) Leftovers(base string) ([]string, error) {
 	var names []string
 	for _, root := range t.roots {
-		entries, err := os.ReadDir(filepath.Join(root, base))
+		entries, err := os.ReadDir(filepath.Join(root, t.home, base))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -150,7 +164,7 @@ func (t *Tree) Leftovers(base string) ([]string, error) {
 func (t *Tree) RemoveBase(base string) error {
 	var errs []error
 	for _, root := range t.roots {
-		if err := unix.Rmdir(filepath.Join(root, base)); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Rmdir(filepath.Join(root, t.home, base)); err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", base, err))
 		}
 	}

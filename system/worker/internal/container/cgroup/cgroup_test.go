@@ -215,12 +215,17 @@ func TestDetect(t *testing.T) {
 // self-test shows on the host it runs on.
 func TestVersion2Files(t *testing.T) {
 	root := t.TempDir()
-	for _, f := range []string{"cgroup.subtree_control", "base/cgroup.subtree_control", "base/a/memory.max", "base/a/memory.swap.max", "base/a/pids.max", "base/a/cpu.max"} {
+	for _, f := range []string{"cgroup.subtree_control", "base/cgroup.subtree_control", "base/a/cgroup.subtree_control", "base/a/memory.max", "base/a/memory.swap.max", "base/a/pids.max", "base/a/cpu.max"} {
 		path := filepath.Join(root, f)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"", "base", "base/a"} {
+		if err := os.WriteFile(filepath.Join(root, dir, "cgroup.controllers"), []byte("cpuset cpu io memory pids\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,5 +260,34 @@ func TestVersion2Files(t *testing.T) {
 		if err != nil || killed != c.want {
 			t.Errorf("%q: killed %v, %v", c.text, killed, err)
 		}
+	}
+}
+
+// A controller that was not handed over is named; nothing of it is left to chance.
+func TestVersion2NamesAControllerThatIsNotDelegated(t *testing.T) {
+	evidence.Proves(t, "SBX-10")
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "cgroup.controllers"), []byte("cpu pids\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tree := &Tree{version: 2, roots: map[string]string{"": root}, home: "/"}
+	_, err := tree.Create("base", "a", ample)
+	if err == nil || !strings.Contains(err.Error(), "controllers memory are not handed down") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestHome(t *testing.T) {
+	for own, want := range map[string]string{
+		"0::/system.slice/x.service\n":              "/", // root, and not handed over
+		"0::/a/glovebox-launcher.service/self\n":    "/a/glovebox-launcher.service",
+		"1:name=systemd:/x\n0::/a/l.service/self\n": "/a/l.service",
+	} {
+		if got, err := home(t.TempDir(), own); err != nil || got != want {
+			t.Errorf("home of %q is %q, %v; wanted %q", own, got, err, want)
+		}
+	}
+	if _, err := home(t.TempDir(), "4:memory:/x\n"); err == nil {
+		t.Error("a text without version 2 is taken")
 	}
 }

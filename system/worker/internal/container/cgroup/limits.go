@@ -23,17 +23,17 @@ func (t *Tree) makeDirs(base, group string) error {
 		return nil
 	}
 	root := t.roots[""]
-	parent := filepath.Join(root, base)
+	parent := filepath.Join(root, t.home, base)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fmt.Errorf("make cgroup %s: %w", base, err)
-	}
-	for _, dir := range []string{root, parent} {
-		if err := write(dir, "cgroup.subtree_control", "+memory +pids +cpu"); err != nil {
-			return fmt.Errorf("hand down the cgroup controllers: %w; delegate memory, pids and cpu to this service", err)
-		}
+		return fmt.Errorf("make cgroup %s: %w; start the launcher as a service with Delegate=cpu memory pids", base, err)
 	}
 	if err := os.Mkdir(filepath.Join(root, group), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make cgroup %s: %w", group, err)
+	}
+	for _, dir := range []string{filepath.Join(root, t.home), parent, filepath.Join(root, group)} {
+		if err := t.handDown(dir); err != nil {
+			return err
+		}
 	}
 	return nil
 }

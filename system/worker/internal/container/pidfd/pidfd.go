@@ -135,19 +135,28 @@ func (p *Process) WaitEither(ctx context.Context, other *Process) error {
 // its parent does at once unless it is stopped or starved; ErrNoStatus means ask
 // elsewhere.
 func (p *Process) Status(ctx context.Context) (unix.WaitStatus, error) {
+	// An older kernel would let us wait in vain: it knows the question or it does not.
+	if _, err := p.info(0); errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EINVAL) {
+		return 0, fmt.Errorf("%w: %w", ErrNoStatus, err)
+	}
 	if err := p.await(ctx, unix.POLLHUP); err != nil {
 		return 0, fmt.Errorf("%w (not reaped: %w)", ErrNoStatus, err)
 	}
-	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
-	var asked error
-	err := p.raw.Control(func(fd uintptr) { asked = unix.IoctlPidfdInfo(int(fd), &info) })
-	if err = errors.Join(err, asked); err != nil {
+	info, err := p.info(unix.PIDFD_INFO_EXIT)
+	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoStatus, err)
 	}
 	if info.Mask&unix.PIDFD_INFO_EXIT == 0 {
 		return 0, ErrNoStatus
 	}
 	return unix.WaitStatus(info.Exit_code), nil
+}
+
+func (p *Process) info(mask uint64) (unix.PidfdInfo, error) {
+	info := unix.PidfdInfo{Mask: mask}
+	var asked error
+	err := p.raw.Control(func(fd uintptr) { asked = unix.IoctlPidfdInfo(int(fd), &info) })
+	return info, errors.Join(err, asked)
 }
 
 func (p *Process) events() int16 {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/system/worker/internal/container"
+	"glovebox/system/worker/internal/container/userns"
 	"glovebox/system/worker/internal/container/verdict"
 )
 
@@ -160,7 +161,9 @@ func idMap(lines string, base int64) Wall {
 	for line := range strings.SplitSeq(lines, "\n") {
 		if n, _ := fmt.Sscanf(line, "uid_map: %d %d %d", &inside, &outside, &size); n == 3 {
 			w.Detail = fmt.Sprintf("%d ids from %d are host ids from %d", size, inside, outside)
-			w.Stands = inside == 0 && outside == base && size == container.IDRange && base > math.MaxUint16
+			// The probe sees the launcher's numbers; what counts is what the host calls them.
+			host, err := userns.Outside(uint64(outside))
+			w.Stands = err == nil && inside == 0 && outside == base && size == container.IDRange && host > math.MaxUint16
 		}
 	}
 	return w

@@ -144,24 +144,6 @@ func passable(root string) error {
 	return nil
 }
 
-func (s *Service) listen() (*net.UnixListener, error) {
-	if err := os.Remove(s.config.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the last socket: %w", err)
-	}
-	// Nobody connects before the owner is set: the mode is closed from the start.
-	old := unix.Umask(0o177)
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.config.Socket, Net: "unixpacket"})
-	unix.Umask(old)
-	if err != nil {
-		return nil, fmt.Errorf("listen at %s: %w", s.config.Socket, err)
-	}
-	if err := os.Chown(s.config.Socket, int(s.config.PeerUID), -1); err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("give the socket to the worker's uid: %w", err)
-	}
-	return listener, nil
-}
-
 func (s *Service) accept(ctx context.Context, listener *net.UnixListener) {
 	var sessions sync.WaitGroup
 	defer sessions.Wait()

@@ -46,7 +46,8 @@ func (s *Service) serve(ctx context.Context, conn *launcher.Conn) {
 	defer p.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before p.close, which waits for the watch to end
-	if p.uid != s.config.PeerUID && p.uid != 0 {
+	worker, _ := s.config.peerID()
+	if p.uid != worker && p.uid != 0 {
 		s.peers.warn("connection refused: wrong user", "uid", p.uid, "pid", p.pid)
 		_ = conn.Send(launcher.Response{Error: &launcher.Error{Code: launcher.Forbidden, Message: "this user is not the configured worker"}})
 		return
@@ -117,7 +118,7 @@ func (ss *session) handle(ctx context.Context, packet []byte) bool {
 		ss.answer(launcher.Response{Verb: req.Verb, Error: bad})
 		return false
 	}
-	if ss.peer.uid != ss.config.PeerUID && req.Verb != launcher.Status && req.Verb != launcher.SelfTest {
+	if worker, _ := ss.config.peerID(); ss.peer.uid != worker && req.Verb != launcher.Status && req.Verb != launcher.SelfTest {
 		ss.answer(launcher.Response{Verb: req.Verb, Error: &launcher.Error{Code: launcher.Forbidden, Message: "only the worker's user is given slots"}})
 		return false
 	}
