@@ -11,30 +11,30 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $body$
 DECLARE
-    jobs     uuid[];
-    assets   uuid[];
+    ended  uuid[];
+    theirs uuid[];
 BEGIN
     IF age IS NULL OR age < interval '0' OR most IS NULL OR most NOT BETWEEN 1 AND 100000 THEN
         RAISE EXCEPTION 'delete_records: age must not be negative and most must be 1 to 100000' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- Rows that another sweeper holds are its own.
-    SELECT array_agg(over.id), array_agg(DISTINCT over.asset_id) INTO jobs, assets
+    SELECT array_agg(over.id), array_agg(DISTINCT over.asset_id) INTO ended, theirs
     FROM (SELECT j.id, j.asset_id FROM app.jobs j
           WHERE j.purged_at <= now() - age AND j.status IN ('completed', 'failed') AND j.terminal_at IS NOT NULL
           ORDER BY j.purged_at, j.id LIMIT most FOR UPDATE SKIP LOCKED) AS over;
-    IF jobs IS NULL THEN
+    IF ended IS NULL THEN
         RETURN 0;
     END IF;
-    DELETE FROM app.idempotency_keys WHERE job_id = ANY (jobs);
-    DELETE FROM app.job_events WHERE job_id = ANY (jobs);
-    DELETE FROM app.jobs WHERE id = ANY (jobs);
+    DELETE FROM app.idempotency_keys WHERE job_id = ANY (ended);
+    DELETE FROM app.job_events WHERE job_id = ANY (ended);
+    DELETE FROM app.jobs WHERE id = ANY (ended);
     -- What no job processes any more and whose bytes are gone.
-    DELETE FROM app.asset_versions v WHERE v.asset_id = ANY (assets) AND v.purged_at <= now() - age
+    DELETE FROM app.asset_versions v WHERE v.asset_id = ANY (theirs) AND v.purged_at <= now() - age
         AND NOT EXISTS (SELECT FROM app.jobs j WHERE j.asset_id = v.asset_id AND j.asset_version = v.version);
-    DELETE FROM app.assets a WHERE a.id = ANY (assets)
+    DELETE FROM app.assets a WHERE a.id = ANY (theirs)
         AND NOT EXISTS (SELECT FROM app.asset_versions v WHERE v.asset_id = a.id)
         AND NOT EXISTS (SELECT FROM app.jobs j WHERE j.asset_id = a.id);
-    RETURN cardinality(jobs);
+    RETURN cardinality(ended);
 END
 $body$;
 -- +goose StatementEnd

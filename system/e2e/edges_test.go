@@ -24,7 +24,7 @@ func TestEdges(t *testing.T) {
 	s := start(t, "edges", 22000, local.Options{
 		Servers: 2, Workers: 2, Image: image(t, compile(t, "cores/acts.c")),
 		Set: []string{
-			"lease.duration=6s lease.heartbeat=2s worker.grace=1s sandbox.timeout=8s jobs.claim_poll=500ms sweeper.interval=1s sweeper.staged_age=20s",
+			"lease.duration=6s lease.heartbeat=2s worker.grace=1s sandbox.timeout=8s jobs.claim_poll=500ms sweeper.interval=1s sweeper.staged_age=20s http.stall_timeout=15s",
 			fmt.Sprintf("jobs.max_attempts=%d limits.max_result_bytes=%d sandbox.memory_bytes=%d", edgeAttempts, edgeResultBytes, edgeMemoryBytes),
 		},
 	})

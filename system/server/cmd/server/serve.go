@@ -104,6 +104,9 @@ func (m *Main) Open(ctx context.Context) error {
 	if m.pool, err = openPool(ctx, secrets.DatabaseURL, c.Database.MaxConns); err != nil {
 		return err
 	}
+	if err := migrations.Compatible(ctx, m.pool); err != nil {
+		return err
+	}
 	if m.storage, err = fs.New(c.Storage.Root, fs.Options{MinFree: c.Limits.MinFreeBytes.Int64()}); err != nil {
 		return fmt.Errorf("storage.root: %w", err)
 	}
@@ -282,7 +285,9 @@ func (m *Main) readiness() []httpapi.Check {
 			}
 			return err
 		}},
+		{Name: "binary", Run: func(ctx context.Context) error { return migrations.Compatible(ctx, m.pool) }},
 		{Name: "storage", Run: m.storage.Check},
+		{Name: "pause", Run: jobstore.New(m.pool).Running},
 	}
 }
 

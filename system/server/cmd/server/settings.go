@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"glovebox/migrations"
 	"glovebox/system/platform/secret"
 	"glovebox/system/server/internal/config"
 )
@@ -37,7 +38,7 @@ func openPool(ctx context.Context, url secret.Text, maxConns int) (*pgxpool.Pool
 	}
 	settings.MaxConns = int32(min(maxConns, 1000)) //nolint:gosec // bounded by the line itself
 	settings.MaxConnIdleTime = 5 * time.Minute
-	settings.ConnConfig.RuntimeParams["application_name"] = "glovebox-server"
+	settings.ConnConfig.RuntimeParams["application_name"] = migrations.ApplicationName()
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("open the database as %s: %w", settings.ConnConfig.User, err)

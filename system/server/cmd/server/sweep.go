@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glovebox/migrations"
 	"glovebox/system/platform/logging"
 	"glovebox/system/server/internal/config"
 	jobstore "glovebox/system/server/internal/jobs/adapters/postgres"
@@ -22,8 +23,10 @@ func newSweepCommand() *cobra.Command {
 		Short: "remove what is over: expired inputs and results, orphans, temporary files",
 		Long: `Remove what is over, until the first SIGINT or SIGTERM: inputs and results past
 retention.duration (counted from the job's end), files that no row names and that
-are older than sweeper.orphan_age, temporary files that nobody writes any more, and
-rows without meaning. Run one beside the servers, under its own database login
+are older than sweeper.orphan_age, temporary files that nobody writes any more, rows
+without meaning, and the rows of jobs whose files have been gone for retention.records.
+Nothing of files is removed while a backup is being taken or the system is paused
+after a restore. Run one beside the servers, under its own database login
 (database.sweeper_url) and with its own access to storage.root: it alone deletes.
 Several at once do no harm.
 
@@ -57,13 +60,16 @@ func runSweep(cmd *cobra.Command, c *config.Config, once bool) error {
 		return err
 	}
 	defer pool.Close()
+	if err := migrations.Compatible(cmd.Context(), pool); err != nil {
+		return err
+	}
 	storage, err := fs.New(c.Storage.Root, fs.Options{Existing: true})
 	if err != nil {
 		return fmt.Errorf("storage.root: %w; a server makes the folders when it first starts", err)
 	}
 	defer storage.Close()
 	sweeper := sweep.New(jobstore.NewLedger(pool), sweepable{storage}, sweep.Settings{
-		Retention: c.Retention.Duration.Std(), OrphanAge: c.Sweeper.OrphanAge.Std(), StagedAge: c.Sweeper.StagedAge.Std(),
+		Retention: c.Retention.Duration.Std(), Records: c.Retention.Records.Std(), OrphanAge: c.Sweeper.OrphanAge.Std(), StagedAge: c.Sweeper.StagedAge.Std(),
 		Page: c.Sweeper.Page, Log: log,
 	})
 	if !once {

@@ -83,6 +83,8 @@ type Database struct {
 	MigratorURLFile string      `toml:"migrator_url_file"`
 	SweeperURL      secret.Text `toml:"sweeper_url"` // role glovebox_sweeper: sweep
 	SweeperURLFile  string      `toml:"sweeper_url_file"`
+	BackupURL       secret.Text `toml:"backup_url"` // role glovebox_backup: backup, verify, fsck
+	BackupURLFile   string      `toml:"backup_url_file"`
 	MaxConns        int         `toml:"max_conns"` // of one process
 }
 
@@ -121,6 +123,9 @@ type Jobs struct {
 // Retention is how long inputs and results are kept after the job ended.
 type Retention struct {
 	Duration config.Duration `toml:"duration"`
+	// Records is how long the rows of a job and its history are kept after its files
+	// are gone; then its owner is told that there is no such job.
+	Records config.Duration `toml:"records"`
 }
 
 // Auth guards the login.
@@ -185,7 +190,7 @@ func Defaults() *Config {
 		},
 		Lease:     Lease{Duration: d(30 * time.Second), Heartbeat: d(10 * time.Second)},
 		Jobs:      Jobs{MaxAttempts: 3, Timeout: d(60 * time.Second), ClaimPoll: d(2 * time.Second), ExpiryInterval: d(time.Second)},
-		Retention: Retention{Duration: d(7 * 24 * time.Hour)},
+		Retention: Retention{Duration: d(7 * 24 * time.Hour), Records: d(90 * 24 * time.Hour)},
 		Auth: Auth{
 			TokenLifetime: d(30 * 24 * time.Hour), Argon2Time: 2, Argon2Memory: 19 << 20, Argon2Threads: 1, HashConcurrency: 4,
 			LoginWindow: d(15 * time.Minute), LoginAttemptsPerAddress: 100, LoginFailuresPerLogin: 10,

@@ -63,6 +63,23 @@ func (c *Config) ForSweep() (secret.Text, error) {
 	return url, asError(check)
 }
 
+// ForBackup resolves the login that reads everything and requires the storage
+// root: what backup, verify and fsck need.
+func (c *Config) ForBackup() (secret.Text, error) {
+	var check config.Check
+	url := databaseURL(&check, "database.backup_url", c.Database.BackupURL, c.Database.BackupURLFile)
+	check.NotEmpty("storage.root", c.Storage.Root, "an absolute path of a folder")
+	return url, asError(check)
+}
+
+// ForRestore resolves the migrator's login and requires the storage root.
+func (c *Config) ForRestore() (secret.Text, error) {
+	var check config.Check
+	url := databaseURL(&check, "database.migrator_url", c.Database.MigratorURL, c.Database.MigratorURLFile)
+	check.NotEmpty("storage.root", c.Storage.Root, "an absolute path of a folder")
+	return url, asError(check)
+}
+
 func (c *Config) one(key string, inline secret.Text, file string) (secret.Text, error) {
 	var check config.Check
 	url := databaseURL(&check, key, inline, file)

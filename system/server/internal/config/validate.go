@@ -115,11 +115,17 @@ func (c *Config) validateTimes(check *config.Check) {
 	check.Span("jobs.claim_poll", c.Jobs.ClaimPoll, 50*time.Millisecond, 30*time.Second)
 	check.Span("jobs.expiry_interval", c.Jobs.ExpiryInterval, 50*time.Millisecond, time.Minute)
 	check.Span("retention.duration", c.Retention.Duration, time.Second, 10*365*24*time.Hour)
+	check.Span("retention.records", c.Retention.Records, time.Second, 100*365*24*time.Hour)
 	s := c.Sweeper
 	check.Span("sweeper.interval", s.Interval, 100*time.Millisecond, 24*time.Hour)
 	check.Span("sweeper.orphan_age", s.OrphanAge, time.Second, 30*24*time.Hour)
 	check.Span("sweeper.staged_age", s.StagedAge, time.Second, 30*24*time.Hour)
 	check.Range("sweeper.page", int64(s.Page), 1, 100_000, "rows")
+	// UPL-08: the sweeper cannot see whether a temporary file is still written; only
+	// its age tells. A body that stands still for longer than the stall timeout has
+	// been cut off.
+	check.Require(s.StagedAge > c.HTTP.StallTimeout, "sweeper.staged_age", "is not longer than http.stall_timeout",
+		"more than http.stall_timeout, so that no body on its way in is taken for one left over", "lengthen it or shorten http.stall_timeout")
 }
 
 func (c *Config) validateAuth(check *config.Check) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"glovebox/system/server/internal/httpapi/wire"
+	"glovebox/system/server/internal/jobs/domain"
 	"glovebox/system/server/internal/platform/httperr"
 )
 
@@ -51,7 +52,11 @@ func (h *Health) Alive(w http.ResponseWriter, r *http.Request) {
 // Ready answers GET /ready: database, storage and migrations are in order.
 func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 	if err := h.look(r.Context()); err != nil {
-		h.errs.Error(w, r, &httperr.Error{Code: httperr.Unavailable, Message: "the server is not ready", Cause: err})
+		refusal := &httperr.Error{Code: httperr.Unavailable, Message: "the server is not ready", Cause: err}
+		if told := httperr.Of(err); told.Message == domain.PausedMessage {
+			refusal.Message = told.Message // whoever starts a server must not take a pause for a fault
+		}
+		h.errs.Error(w, r, refusal)
 		return
 	}
 	wire.WriteJSON(w, r, http.StatusOK, map[string]string{"status": "ready"})

@@ -26,6 +26,10 @@ const (
 	CodeUnavailable         Code = "unavailable"
 )
 
+// PausedMessage is the one message of CodeUnavailable that callers are shown: the
+// fronts hide every other, which could say what stands behind the server.
+const PausedMessage = "the system is paused after a restore, until its operator runs glovebox-server resume; try again later"
+
 // Error is a refusal. Message is for the caller; Cause is for the log only.
 type Error struct {
 	Code    Code

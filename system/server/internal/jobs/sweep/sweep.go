@@ -7,6 +7,9 @@
 // after their row says so in a committed transaction, never before. A file that
 // no row names goes only when it is old, and when a second look, under the lock
 // that a committing server holds on the same key, still finds no row (STO-03).
+//
+// And no file goes while a backup copies what its snapshot names, or while the
+// installation is paused after a restore.
 package sweep
 
 import (
@@ -35,6 +38,13 @@ type Ledger interface {
 	// DeleteOver deletes at most limit rows of each kind that have lost their
 	// meaning, and returns how many in all.
 	DeleteOver(ctx context.Context, limit int) (rows int64, err error)
+	// DeleteRecords deletes the rows of at most limit ended jobs whose bytes have been
+	// gone for longer than age, with their history, and returns how many jobs.
+	DeleteRecords(ctx context.Context, age time.Duration, limit int) (jobs int, err error)
+	// WhileDeletable calls do and keeps backups from beginning until it returns. It
+	// does not call it while one is being taken or while the installation is paused;
+	// heldBack says which.
+	WhileDeletable(ctx context.Context, do func(context.Context) error) (heldBack string, err error)
 }
 
 // Storage is the place of the bytes as the sweeper may use it.
@@ -58,6 +68,7 @@ type Object struct {
 // Settings of a Sweeper.
 type Settings struct {
 	Retention time.Duration
+	Records   time.Duration // after the bytes have gone; zero keeps records for ever
 	OrphanAge time.Duration
 	StagedAge time.Duration
 	Page      int
@@ -71,6 +82,9 @@ type Report struct {
 	OrphansRemoved int   `json:"orphans_removed"`
 	StagedRemoved  int   `json:"staged_removed"`
 	RowsDeleted    int64 `json:"rows_deleted"`
+	RecordsDeleted int   `json:"records_deleted"` // of jobs, each with its history
+	// HeldBack says why nothing of files and records was removed, "" where it was.
+	HeldBack string `json:"held_back,omitempty"`
 }
 
 // Sweeper removes what is over. Several may run at once.
@@ -90,21 +104,38 @@ func New(ledger Ledger, storage Storage, settings Settings) *Sweeper {
 // being done; the first error is returned.
 func (s *Sweeper) Round(ctx context.Context) (Report, error) {
 	var report Report
-	var first error
-	for _, step := range []struct {
-		name string
-		do   func(context.Context, *Report) error
-	}{
-		{"purge what is past retention", s.purge},
-		{"remove orphans", s.orphans},
+	heldBack, err := s.ledger.WhileDeletable(ctx, func(ctx context.Context) error {
+		return each(ctx, &report, []step{
+			{"purge what is past retention", s.purge},
+			{"remove orphans", s.orphans},
+			{"delete the records of old jobs", s.records},
+		})
+	})
+	report.HeldBack = heldBack
+	rest := each(ctx, &report, []step{
 		{"remove temporary files", s.staged},
 		{"delete rows", s.rows},
-	} {
-		if err := step.do(ctx, &report); err != nil && first == nil {
+	})
+	if err == nil {
+		err = rest
+	}
+	return report, err
+}
+
+// step is one part of a round.
+type step struct {
+	name string
+	do   func(context.Context, *Report) error
+}
+
+// each does every step and returns the first error.
+func each(ctx context.Context, report *Report, steps []step) (first error) {
+	for _, step := range steps {
+		if err := step.do(ctx, report); err != nil && first == nil {
 			first = fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return report, first
+	return first
 }
 
 func (s *Sweeper) purge(ctx context.Context, report *Report) error {
@@ -194,6 +225,18 @@ func (s *Sweeper) rows(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
+}
+
+// records deletes page by page, so that no transaction holds many rows.
+func (s *Sweeper) records(ctx context.Context, report *Report) error {
+	for s.settings.Records > 0 {
+		jobs, err := s.ledger.DeleteRecords(ctx, s.settings.Records, s.settings.Page)
+		report.RecordsDeleted += jobs
+		if err != nil || jobs < s.settings.Page {
+			return err
+		}
+	}
+	return nil
 }
 
 // Run does a round every interval until ctx ends.

@@ -132,7 +132,7 @@ func Of(err error) *Error {
 	if _, known := statuses[out.Code]; !known || out.Code == Internal {
 		out.Code, out.Message = Internal, internalMessage
 	}
-	if out.Code == Unavailable {
+	if out.Code == Unavailable && out.Message != domain.PausedMessage {
 		out.Message = unavailableMessage // which part is away is the log's to say
 	}
 	if len(out.Message) > maxMessage {

@@ -13,11 +13,11 @@ import (
 // claimSQL is the whole claim: the first free job of the pending index, locked,
 // changed and recorded in one statement, which is one transaction (JOB-02). A job
 // that another claim holds is passed, not waited for. A request that led to an
-// assignment before takes nothing.
+// assignment before takes nothing, and nobody does while the installation is paused.
 const claimSQL = `
 	WITH candidate AS MATERIALIZED (
 		SELECT p.id FROM app.jobs p
-		WHERE p.status = 'pending' AND p.next_attempt_at <= now()
+		WHERE p.status = 'pending' AND p.next_attempt_at <= now() AND NOT ` + paused + `
 		  AND NOT EXISTS (SELECT FROM app.job_events e WHERE e.worker_id = $1 AND e.request_id = $2 AND e.cause = 'claimed')
 		ORDER BY p.fair_key, p.id
 		LIMIT 1 FOR UPDATE SKIP LOCKED

@@ -87,6 +87,53 @@ func (l *Ledger) HoldUnnamed(ctx context.Context, key string, remove func(contex
 	return removed && err == nil, fault("remove an orphan", err)
 }
 
+// BackupLock is the advisory lock ("gbbackup") that a backup holds alone from before
+// its snapshot until it has copied the last file that the snapshot names, and that
+// a sweeper shares from the mark of a row to the end of its file. A file that the
+// snapshot's rows name can then go only by a mark after the snapshot, which waits.
+const BackupLock int64 = 0x67626261636b7570
+
+// Why deleting is held back.
+const (
+	heldByPause  = "the installation is paused after a restore"
+	heldByBackup = "a backup is being taken"
+)
+
+// WhileDeletable implements sweep.Ledger. The lock is the session's: what do does
+// may take longer than a transaction may stand still.
+func (l *Ledger) WhileDeletable(ctx context.Context, do func(context.Context) error) (heldBack string, err error) {
+	conn, err := l.pool.Acquire(ctx)
+	if err != nil {
+		return "", fault("hold backups off", err)
+	}
+	defer conn.Release()
+	var free, pausedNow bool
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1), "+paused, BackupLock).Scan(&free, &pausedNow)
+	if err != nil {
+		return "", fault("hold backups off", err)
+	}
+	if !free {
+		return heldByBackup, nil
+	}
+	defer func() {
+		if _, unlockErr := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock_shared($1)", BackupLock); unlockErr != nil {
+			// The lock ends with the session, which must not be used again with it.
+			_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if pausedNow {
+		return heldByPause, nil
+	}
+	return "", do(ctx)
+}
+
+// DeleteRecords implements sweep.Ledger. The conditions are the function's own: the
+// sweeper's role can delete none of these rows by itself.
+func (l *Ledger) DeleteRecords(ctx context.Context, age time.Duration, limit int) (jobs int, err error) {
+	err = l.pool.QueryRow(ctx, "SELECT app.delete_records(make_interval(secs => $1), $2)", age.Seconds(), limit).Scan(&jobs)
+	return jobs, fault("delete the records of old jobs", err)
+}
+
 // How long rows without meaning are kept beyond it, for whoever asks what happened.
 const (
 	tokenGrace  = 30 * 24 * time.Hour

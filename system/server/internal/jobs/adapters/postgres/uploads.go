@@ -15,6 +15,9 @@ import (
 // requests at once one gets the key and the others see that it did (API-04).
 func (s *Store) Begin(ctx context.Context, upload jobs.Upload) (replay string, err error) {
 	err = s.inTx(ctx, "begin the upload", func(tx pgx.Tx) error {
+		if err := refusePaused(ctx, tx); err != nil {
+			return err
+		}
 		if _, err := lockUser(ctx, tx, upload.UserID); err != nil {
 			return err
 		}
