@@ -41,6 +41,9 @@ const (
 	Maybe   Outcome = "maybe"   // no answer, or one that leaves open what happened
 )
 
+// None is the Refusal of a claim that was answered with no work.
+const None = "none"
+
 // Event is one operation and its answer. Fields that an operation does not have
 // are zero.
 type Event struct {

@@ -135,7 +135,8 @@ func CompletedIsReadable(r Record) (found []Violation) {
 		if j.Status != Completed || j.Purged || j.Stored == "" {
 			continue
 		}
-		if want, ok := accepted[j.ID]; j.Stored == NotStored || ok && j.Stored != want {
+		want := cmp.Or(j.ResultDigest, accepted[j.ID])
+		if j.Stored == NotStored || want != "" && j.Stored != want {
 			found = append(found, violated(rule, j.ID, "completed, and storage has %s instead of %s", short(j.Stored), short(want)))
 		}
 	}

@@ -122,15 +122,13 @@ func (r Record) operations(j Job, events []Event, transitions []Transition, foun
 		first = 0
 	}
 	for _, t := range transitions {
-		q := question{Event: Event{Job: j.ID, Worker: t.WorkerID, Token: t.FencingToken, Attempt: t.Attempt, Outcome: OK}, cause: t.Cause, to: t.To}
+		q := question{Event: Event{Job: j.ID, User: j.UserID, Worker: t.WorkerID, Token: t.FencingToken, Attempt: t.Attempt, Outcome: OK}, cause: t.Cause, to: t.To}
 		switch t.Cause {
-		case Submitted:
-			continue
-		case Claimed, Finished, FailedFor, Retried, HandedBack:
+		case Submitted, Claimed, Finished, FailedFor, Retried, HandedBack:
 			if slices.ContainsFunc(events, func(e Event) bool { return explains(e, t) }) {
 				continue
 			}
-			if r.Rules.WorkersRecorded {
+			if r.Rules.WorkersRecorded && (t.Cause != Submitted || !r.lostSubmit(j.UserID)) {
 				*found = append(*found, violated("linearizable", j.ID, "nobody asked for %s with token %d by %s", t.Cause, t.FencingToken, t.WorkerID))
 			}
 			q.Request = t.Request
@@ -146,6 +144,9 @@ func (r Record) operations(j Job, events []Event, transitions []Transition, foun
 
 // explains reports whether e may be what asked for t.
 func explains(e Event, t Transition) bool {
+	if t.Cause == Submitted {
+		return e.Op == Submit && e.Outcome != Refused
+	}
 	if e.Outcome == Refused || e.Worker != t.WorkerID || e.Token != t.FencingToken {
 		return false
 	}
@@ -156,6 +157,14 @@ func explains(e Event, t Transition) bool {
 		return e.Op == Finish
 	}
 	return e.Op == Fail && (e.Code == shutdown || t.Cause != HandedBack)
+}
+
+// lostSubmit reports whether a submission of the user got no answer, under a key
+// that no other request got one for: it may have made a job.
+func (r Record) lostSubmit(user string) bool {
+	return slices.ContainsFunc(r.Events, func(e Event) bool {
+		return e.Op == Submit && e.Outcome == Maybe && (user == "" || e.User == user)
+	})
 }
 
 // window is when t can have happened, in nanoseconds of the history.

@@ -77,7 +77,7 @@ func (m model) answered(s state, q question) (bool, state) {
 	case Submit:
 		return m.submit(s, q)
 	case Status:
-		if s.status == "" || s.owner != q.User {
+		if s.status == "" || s.foreign(q) {
 			return q.Refusal == "not_found", s
 		}
 		return q.Outcome == OK && q.Status == s.status, s
@@ -110,6 +110,9 @@ func (m model) holds(s state, q question) bool {
 	return s.status == Processing && s.worker == q.Worker && s.token == q.Token && s.live
 }
 
+// foreign reports whether q is of another user than the job, where that is known.
+func (s state) foreign(q question) bool { return s.owner != "" && s.owner != q.User }
+
 // mayRefuse reports whether a lost lease is a right answer to q: always where the
 // lease may have run out unseen.
 func (m model) mayRefuse(s state, q question) bool {
@@ -124,12 +127,12 @@ func (m model) submit(s state, q question) (bool, state) {
 	if s.status == "" {
 		s.status, s.owner = Pending, q.User
 	}
-	return q.User == s.owner && (q.Status == "" || q.Status == s.status), s
+	return !s.foreign(q) && (q.Status == "" || q.Status == s.status), s
 }
 
 func (m model) download(s state, q question) bool {
 	switch {
-	case s.status == "" || s.owner != q.User:
+	case s.status == "" || s.foreign(q):
 		return q.Refusal == "not_found"
 	case s.status != Completed:
 		return q.Refusal == "job_not_completed"
@@ -148,7 +151,10 @@ func (m model) claim(s state, q question) (bool, state) {
 		}
 		return current && s.live && q.Token == s.token && (q.Attempt == 0 || q.Attempt == s.attempt), s
 	}
-	if q.Outcome == Refused || s.status != Pending || q.Token != s.token+1 || q.Attempt != 0 && q.Attempt != s.attempt+1 || s.attempt >= m.maxAttempts {
+	if q.Outcome == Refused { // "none": there was no work for it
+		return q.Refusal == None, s
+	}
+	if s.status != Pending || q.Token != s.token+1 || q.Attempt != 0 && q.Attempt != s.attempt+1 || s.attempt >= m.maxAttempts {
 		return false, s
 	}
 	s.status, s.worker, s.live = Processing, q.Worker, true
@@ -228,6 +234,12 @@ func (m model) unseen(s state, q question) (bool, state) {
 		}
 		s.purged = true
 		return true, s
+	case Submitted:
+		if s.status != "" {
+			return false, s
+		}
+		s.status, s.owner = Pending, q.User
+		return true, s
 	case Finished:
 		q.cause, q.Op = "", Finish
 		return m.finish(s, q)
@@ -242,7 +254,8 @@ func (m model) unseen(s state, q question) (bool, state) {
 		if s.status == Processing {
 			held = s.worker
 		}
-		return s.status == j.Status && s.token == j.FencingToken && s.attempt == j.Attempt && held == j.WorkerID, s
+		sameResult := s.digest == "" || j.ResultDigest == "" || s.digest == j.ResultDigest
+		return s.status == j.Status && s.token == j.FencingToken && s.attempt == j.Attempt && held == j.WorkerID && sameResult, s
 	}
 	return false, s
 }

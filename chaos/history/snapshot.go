@@ -19,6 +19,8 @@ type Job struct {
 
 	UserID string `json:"user_id,omitempty"`
 	Purged bool   `json:"purged,omitempty"` // retention has taken the result
+	// ResultDigest is the SHA-256 that the row says of the result, in hex.
+	ResultDigest string `json:"result_digest,omitempty"`
 	// Stored is the SHA-256 of the result's bytes as they lie in storage, in hex, as
 	// an oracle outside the server read them; "" where nobody looked, and NotStored
 	// where there were none.

@@ -1,0 +1,139 @@
+package histories
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"glovebox/chaos/history"
+	"glovebox/threat-model/evidence"
+)
+
+// The environment of this test. LiftEnv is for planted faults alone: see newWorld.
+const (
+	HistoriesEnv = "GLOVEBOX_HISTORIES"
+	SeedEnv      = "GLOVEBOX_SEED"
+	LiftEnv      = "GLOVEBOX_LIFT"
+)
+
+const (
+	inCI      = 200 // histories
+	batchJobs = 40  // of a batch
+	callers   = 8
+	steps     = 110 // of a caller in a batch
+	// judged bounds the judging of one history; longer is Unknown, which is no pass.
+	judged = 30 * time.Second
+	// lost is how many of 10,000 messages to the database are cut.
+	lost = 100
+)
+
+// count adds up what a run saw.
+type count struct {
+	histories, operations, maybe, refused int
+	status                                map[string]int
+	transitions                           map[string]int
+}
+
+func TestParallelHistoriesOnTheRealDatabaseHaveAnOrder(t *testing.T) {
+	evidence.Proves(t, "HAR-05", "JOB-02", "JOB-03", "JOB-04", "JOB-06", "JOB-13", "ARC-04", "ARC-05")
+	want := number(t, HistoriesEnv, inCI)
+	seed := number(t, SeedEnv, int(time.Now().UnixNano()%1_000_000_000))
+	t.Logf("seed %d", seed)
+	var lift []string
+	if names := os.Getenv(LiftEnv); names != "" {
+		lift = strings.Split(names, ",")
+	}
+	w := newWorld(t, uint64(seed), lift)
+	sum := count{status: map[string]int{}, transitions: map[string]int{}}
+	began := time.Now()
+	for n := 0; sum.histories < want; n++ {
+		record := w.batch(t, uint64(seed), uint64(n))
+		sum.add(record)
+		found := history.Check(record, judged)
+		if extra, missing := w.leftovers(t); len(extra)+len(missing) != 0 {
+			found = append(found, history.Violation{Rule: "storage-agrees-with-rows", Text: fmt.Sprintf("files without a row %q, rows without a file %q", extra, missing)})
+		}
+		if len(found) != 0 {
+			for _, v := range found[:min(len(found), 5)] {
+				t.Errorf("batch %d: %s, job %s: %s", n, v.Rule, v.Job, v.Text)
+			}
+			t.Fatalf("%d violations after %d histories; seed %d", len(found), sum.histories, seed)
+		}
+		w.clear(t)
+	}
+	t.Logf("%d histories, %d operations (%d refused, %d without an answer), %d connections cut, 0 violations, in %s; transitions %v; ends %v",
+		sum.histories, sum.operations, sum.refused, sum.maybe, w.wire.cuts.Load(), time.Since(began).Round(time.Second), sum.transitions, sum.status)
+	// A run in which something never happened would have shown nothing of it.
+	for cause := range map[string]bool{history.Claimed: true, history.Finished: true, history.Retried: true, history.HandedBack: true,
+		history.LeaseLost: true, history.Exhausted: true, history.FailedFor: true} {
+		if sum.transitions[cause] == 0 {
+			t.Errorf("no job was ever %s", cause)
+		}
+	}
+	if sum.maybe == 0 || sum.refused == 0 || sum.status["purged"] == 0 {
+		t.Errorf("%d answers were lost, %d were refusals, %d results purged: want some of each", sum.maybe, sum.refused, sum.status["purged"])
+	}
+}
+
+// batch runs some jobs from nothing to wherever they come, and returns the record.
+func (w *world) batch(t *testing.T, seed, n uint64) history.Record {
+	t.Helper()
+	b := &batch{world: w, began: time.Now(), keys: batchJobs}
+	w.wire.chance.Store(lost)
+	var all sync.WaitGroup
+	for i := range callers {
+		c := &caller{batch: b, name: fmt.Sprintf("c-%d", i), random: rand.New(rand.NewPCG(seed, n<<8|uint64(i)))}
+		all.Go(func() { c.run(t.Context(), steps) })
+	}
+	all.Wait()
+	w.wire.chance.Store(0)
+	w.quiet(t)
+	for _, fault := range b.internal {
+		t.Errorf("batch %d: %s", n, fault)
+	}
+	return history.Record{
+		Rules:  history.Rules{LeasesEndByHand: true, WorkersRecorded: true},
+		Events: b.events, Snapshot: w.snapshot(t),
+	}
+}
+
+func (c *count) add(r history.Record) {
+	c.histories += len(r.Snapshot.Jobs)
+	c.operations += len(r.Events)
+	for _, e := range r.Events {
+		switch e.Outcome {
+		case history.Maybe:
+			c.maybe++
+		case history.Refused:
+			c.refused++
+		}
+	}
+	for _, j := range r.Snapshot.Jobs {
+		c.status[j.Status]++
+		if j.Purged {
+			c.status["purged"]++
+		}
+	}
+	for _, tr := range r.Snapshot.Transitions {
+		c.transitions[tr.Cause]++
+	}
+}
+
+// number is the environment's, or what is used without it.
+func number(t *testing.T, name string, without int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return without
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s is %q; it must be a whole number", name, text)
+	}
+	return n
+}
