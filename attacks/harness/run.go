@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"glovebox/ci/local"
@@ -30,6 +31,7 @@ type Options struct {
 	Endpoint string  // an endpoint.json that stands for the world Main
 	Target   *Target // a deployed system: safe cases only
 	Lanes    int     // cases at once; 0: 6, on a target 1
+	PortBase int     // of the systems it starts; 0: PortBase
 	JSON     bool    // one evidence case a line, in place of the pleasant form
 	Color    bool
 	Out      io.Writer
@@ -79,6 +81,14 @@ func Run(ctx context.Context, o Options) (evidence.Document, error) {
 	if err != nil {
 		return doc, err
 	}
+	if o.PortBase == 0 {
+		o.PortBase = PortBase
+	}
+	unlock, err := lock(o)
+	if err != nil {
+		return doc, err
+	}
+	defer unlock()
 	r := &runner{o: o, show: newPrinter(o)}
 	r.show.begin(chosen)
 	for _, world := range inOrder(chosen) {
@@ -101,6 +111,26 @@ func Run(ctx context.Context, o Options) (evidence.Document, error) {
 		return doc, err
 	}
 	return doc, nil
+}
+
+// lock keeps two runs from having the same systems: each clears what an earlier one
+// left, and would clear the other's.
+func lock(o Options) (unlock func(), err error) {
+	if o.Target != nil {
+		return func() {}, nil
+	}
+	dir := filepath.Join(o.Root, "out")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, instance("run", o.PortBase)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor is small
+		return nil, errors.Join(errors.New("another run is under way; wait for it, or give this one --port-base"), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
 }
 
 func compare(a, b string) int {
@@ -155,7 +185,10 @@ func (r *runner) inWorld(ctx context.Context, world string, cases []*Case) (err 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() {
+		s.close()
+		err = errors.Join(err, stop())
+	}()
 	lanes := r.o.Lanes
 	if lanes == 0 {
 		lanes = 6
@@ -197,11 +230,11 @@ func (r *runner) open(ctx context.Context, world string) (*System, func() error,
 		return s, nothing, err
 	}
 	// A run that was cut off may have left its system.
-	if err := local.DownAt(r.o.Root, "attack-"+world); err != nil {
+	if err := local.DownAt(r.o.Root, instance(world, r.o.PortBase)); err != nil {
 		r.show.say("what an earlier run left: %v", err)
 	}
 	began := time.Now()
-	s, err := start(ctx, r.o.Root, world, func(step string) { r.show.starting(world, step) })
+	s, err := start(ctx, r.o.Root, world, r.o.PortBase, func(step string) { r.show.starting(world, step) })
 	if err != nil {
 		return nil, nil, err
 	}

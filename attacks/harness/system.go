@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"glovebox/attacks/oracle"
 	"glovebox/ci/local"
 )
 
@@ -38,6 +39,7 @@ type System struct {
 	given  []*User
 	lanes  map[int][]*User
 	issued []string // tokens to revoke on a target
+	rows   *oracle.Database
 }
 
 // Public returns the address of server i's public API; i counts round.
@@ -164,4 +166,14 @@ func pool(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate", file)
 	}
 	return p, nil
+}
+
+// close lets go of what was opened to look at the system.
+func (s *System) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows != nil {
+		s.rows.Close()
+		s.rows = nil
+	}
 }

@@ -34,6 +34,8 @@ var small = []string{
 	"http.read_header_timeout=2s", "http.stall_timeout=2s", "http.rate_window=3s", "http.idle_timeout=4s",
 	"http.max_connections=400", "auth.login_attempts_per_address=30", "auth.login_failures_per_login=5",
 	"lease.duration=6s", "lease.heartbeat=2s", "sandbox.slots=2",
+	// Passwords are hashed as cheaply as the server permits: thousands are.
+	"auth.argon2_time=1", "auth.argon2_memory=8388608",
 }
 
 var worlds = []world{
@@ -62,17 +64,26 @@ func stopWorkers(s *local.System) error {
 	return errors.Join(s.Stop("worker-0", grace), s.Stop("launcher-0", grace))
 }
 
-// portBase is where the worlds' ports begin, away from those of make up.
-const portBase = 18400
+// PortBase is where the worlds' ports begin, away from those of make up.
+const PortBase = 18400
+
+// instance is a world's name among the systems of this project. Runs that are to
+// go side by side have different ports, and so different names.
+func instance(world string, portBase int) string {
+	if portBase == PortBase {
+		return "attack-" + world
+	}
+	return fmt.Sprintf("attack-%s-%d", world, portBase)
+}
 
 // start starts the named world below root.
-func start(ctx context.Context, root, name string, progress func(string)) (*System, error) {
+func start(ctx context.Context, root, name string, portBase int, progress func(string)) (*System, error) {
 	for i, w := range worlds {
 		if w.name != name {
 			continue
 		}
 		o := w.options
-		o.Root, o.Name, o.PortBase, o.Progress = root, "attack-"+name, portBase+100*i, progress
+		o.Root, o.Name, o.PortBase, o.Progress = root, instance(name, portBase), portBase+100*i, progress
 		running, err := local.Up(ctx, o)
 		if err != nil {
 			return nil, fmt.Errorf("start the world %s: %w", name, err)

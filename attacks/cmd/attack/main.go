@@ -166,6 +166,7 @@ and the few small jobs they submit go with the target's retention.`,
 	f.StringVar(&o.Endpoint, "endpoint", "", "attack the running local system of this endpoint.json `file`")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line a case")
 	f.IntVar(&o.Lanes, "lanes", 0, "`cases` at once (default 6)")
+	f.IntVar(&o.PortBase, "port-base", harness.PortBase, "first `port` of the systems it starts; runs side by side need different ones")
 	f.StringVar(&out, "evidence", "", "write the evidence to `file` (default out/evidence/attacks.json for a whole run)")
 	f.StringVar(&target.URL, "target", "", "attack the deployed system at `https://host:port`, safe cases only")
 	f.StringVar(&target.CAFile, "ca", "", "certificate `file` of the target's authority (default: the host's own)")

@@ -1,0 +1,72 @@
+package harness
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"glovebox/attacks/oracle"
+)
+
+// Database is the observer's view of the rows; a target has none to show.
+func (e *Env) Database() *oracle.Database {
+	if e.Endpoint.DatabaseURL == "" {
+		e.Unavailable("the observer's database login, which only a local system shows")
+	}
+	e.System.mu.Lock()
+	defer e.System.mu.Unlock()
+	if e.System.rows == nil {
+		db, err := oracle.OpenDatabase(context.WithoutCancel(e.ctx), e.Endpoint.DatabaseURL)
+		e.Must(err, "open the observer's database")
+		e.System.rows = db
+	}
+	return e.System.rows
+}
+
+// Row is the job's row as the observer sees it.
+func (e *Env) Row(id string) oracle.Job {
+	row, err := e.Database().Job(e.ctx, id)
+	e.Must(err, "look at the row of %s", id)
+	return row
+}
+
+// OnDisk returns the files below the storage root that hold marker, temporary ones
+// included, by their path there. Content that a case uploads begins with a marker
+// that nobody else has, so that what is left of it is found under any name and cut
+// anywhere.
+func (e *Env) OnDisk(marker string) []string {
+	if e.Endpoint.StorageRoot == "" {
+		e.Unavailable("the storage root, which only a local system shows")
+	}
+	return e.HoldersOf(e.Endpoint.StorageRoot, marker)
+}
+
+// HoldersOf returns the regular files below root that hold marker.
+func (e *Env) HoldersOf(root, marker string) []string {
+	var found []string
+	needle := map[string][]byte{"marker": []byte(marker)}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil // it went while we looked
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		hits, err := oracle.Search(path, needle)
+		if len(hits) > 0 {
+			found = append(found, strings.TrimPrefix(path, root+"/"))
+		}
+		return err
+	})
+	e.Must(err, "search the files below %s", filepath.Base(root))
+	return found
+}
+
+// Marked is a valid input that begins with a marker; the core keeps no comment, so
+// that a result does not hold it.
+func Marked() (marker string, content []byte) {
+	marker = "mark-" + RandomHex(16)
+	return marker, []byte("-- " + marker + "\nreturn 1\n")
+}
