@@ -19,6 +19,7 @@ BUDGET_setup  := 120
 BUDGET_build  := 360
 BUDGET_lint   := 180
 BUDGET_unit   := 300
+BUDGET_race   := 120
 BUDGET_core   := 300
 BUDGET_corpus := 120
 BUDGET_client := 180
@@ -89,7 +90,7 @@ test: ## every suite in its CI size, with evidence in out/evidence/ci
 	@rm -rf out/parts out/evidence/ci out/suites.tsv
 	@mkdir -p out/parts out/evidence/ci
 	@$(MAKE) build
-	@status=0; $(MAKE) --keep-going lint unit core client e2e || status=$$?; ci/merge || status=1; exit $$status
+	@status=0; $(MAKE) --keep-going lint unit race core client e2e || status=$$?; ci/merge || status=1; exit $$status
 
 .PHONY: lint
 lint: ## static checks of Go, Rust and C++
@@ -98,6 +99,15 @@ lint: ## static checks of Go, Rust and C++
 .PHONY: unit
 unit: ## Go tests beside the code, against real PostgreSQL and podman
 	@$(call suite,unit) ci/gotest unit $$(go list ./... | grep -v /system/e2e)
+
+# The packages in which goroutines share memory; the model tests would be too slow.
+CONCURRENT := ./system/platform/... ./system/server/internal/auth ./system/server/internal/jobs \
+  ./system/server/internal/httpapi/... ./system/server/internal/storage/... \
+  ./system/worker/internal/jobs/... ./system/worker/internal/executor/...
+
+.PHONY: race
+race: ## the concurrent packages' tests under the race detector
+	@$(call suite,race) go test -race -p 2 -count=1 -timeout 10m $(CONCURRENT)
 
 .PHONY: e2e
 e2e: ## the whole system, real parts
