@@ -70,7 +70,7 @@ func (s *System) serverConfig(i int) tree {
 	t.set("tls", "internal_cert", s.path("tls/server/server-main-internal.crt"))
 	t.set("tls", "internal_key", s.path("tls/server/server-main-internal.key"))
 	t.set("tls", "internal_client_ca", s.path("tls/internal-bundle.crt"))
-	t.set("database", "url_file", s.path("secrets/server.url"))
+	t.set("database", "url_file", s.path("secrets/"+s.databaseSecret(i)))
 	t.set("database", "operator_url_file", s.path("secrets/operator.url"))
 	t.set("database", "migrator_url_file", s.path("secrets/migrator.url"))
 	t.set("database", "sweeper_url_file", s.path("secrets/sweeper.url"))
@@ -105,7 +105,7 @@ const (
 // workerConfig is the file of worker i.
 func (s *System) workerConfig(i int) tree {
 	t := tree{}
-	t.set("server", "url", "https://"+loopback(s.opts.portsOf(i%s.opts.Servers).internal))
+	t.set("server", "url", "https://"+s.internalAddresses[i])
 	t.set("tls", "cert_file", s.path(fmt.Sprintf("tls/worker/worker-%s.crt", workerID(i))))
 	t.set("tls", "key_file", s.path(fmt.Sprintf("tls/worker/worker-%s.key", workerID(i))))
 	t.set("tls", "ca_file", s.path("tls/internal-bundle.crt"))

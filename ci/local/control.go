@@ -2,10 +2,14 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"glovebox/system/platform/secret"
 )
 
 // Kill sends SIGKILL to the named process ("worker-0") and forgets it.
@@ -54,8 +58,15 @@ func (s *System) forget(name string) (Process, error) {
 }
 
 // Restart starts a process again that was killed or stopped: server-N, worker-N,
-// launcher-N or sweeper. env is added to its environment.
+// launcher-N, sweeper, postgres or engine. env is added to the environment of a
+// program of ours.
 func (s *System) Restart(ctx context.Context, name string, env ...string) error {
+	switch name {
+	case "postgres":
+		return s.restartDatabase(ctx)
+	case "engine":
+		return s.restartEngine(ctx)
+	}
 	kind, number, _ := strings.Cut(name, "-")
 	var i int
 	if kind != "sweeper" {
@@ -109,3 +120,51 @@ func (s *System) Process(name string) (Process, bool) {
 	}
 	return Process{}, false
 }
+
+// restartDatabase starts the cluster again. After a kill of the postmaster its
+// children take a moment to notice, and until then a new one refuses to start.
+func (s *System) restartDatabase(ctx context.Context) error {
+	if s.cluster == nil {
+		return errors.New("the database was not started by this process")
+	}
+	for {
+		err := s.cluster.Start(ctx)
+		if err == nil {
+			return errors.Join(s.noteDatabase(), s.save())
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("start the database again: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// noteDatabase records the running postmaster.
+func (s *System) noteDatabase() error {
+	pid, err := s.cluster.PID()
+	if err != nil {
+		return err
+	}
+	ticks, err := startTicks(pid)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Processes = append(s.Processes, Process{Name: "postgres", PID: pid, StartTicks: ticks, Log: filepath.Join(s.path("pg"), "log")})
+	s.PIDs.Postgres = pid
+	return nil
+}
+
+// restartEngine starts the engine's service again over what the last one left.
+func (s *System) restartEngine(ctx context.Context) error {
+	if s.engine == nil {
+		return errors.New("the engine was not started by this process")
+	}
+	return errors.Join(s.startEngine(ctx), s.save())
+}
+
+// Database gives the administrator's login to the database, for a harness that
+// has to do what no role of ours may.
+func (s *System) Database() secret.Text { return s.cluster.AdminURL("glovebox") }

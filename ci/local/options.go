@@ -36,6 +36,11 @@ type Options struct {
 	StorageBytes int64
 	// Programs names other files for programs of out/bin, by their base name.
 	Programs map[string]string
+	// Via lets a harness stand between two parts: it is told who calls whom
+	// ("worker-0" calls "server-1", "server-0" and "sweeper" call "database") and the
+	// real address, and returns the address to call. Nil is direct. With it the
+	// database listens on loopback too, because what stands between speaks TCP.
+	Via func(from, to, address string) (string, error)
 	// Progress is told each step; nil is silence.
 	Progress func(step string)
 }
@@ -54,6 +59,7 @@ const storageGroup = 61300
 type ports struct {
 	public, internal, webhooks       int
 	server, worker, ingest, launcher int // metrics
+	database                         int // with Via only
 }
 
 // portsOf returns the ports of instance i (a further server or worker on the same
@@ -61,10 +67,10 @@ type ports struct {
 func (o Options) portsOf(i int) ports {
 	shift := 10 * i
 	if o.PortBase == 0 {
-		return ports{8443 + shift, 9443 + shift, 8444 + shift, 9464 + shift, 9465 + shift, 9466 + shift, 9467 + shift}
+		return ports{8443 + shift, 9443 + shift, 8444 + shift, 9464 + shift, 9465 + shift, 9466 + shift, 9467 + shift, 5432}
 	}
 	b := o.PortBase + shift
-	return ports{b, b + 1, b + 2, b + 3, b + 4, b + 5, b + 6}
+	return ports{b, b + 1, b + 2, b + 3, b + 4, b + 5, b + 6, b + 7}
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -79,6 +85,9 @@ func (o Options) checkPorts() error {
 		}
 		if i < o.Workers {
 			wanted["metrics.listen of the worker"], wanted["metrics.listen of the launcher"] = p.worker, p.launcher
+		}
+		if i == 0 && o.Via != nil {
+			wanted["the database's port"] = p.database
 		}
 		for key, port := range wanted {
 			l, err := net.Listen("tcp", loopback(port))

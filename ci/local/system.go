@@ -22,6 +22,9 @@ type System struct {
 	state   string
 	engine  *engine.Service
 	cluster *testdb.Cluster
+
+	// internalAddresses is what each worker calls.
+	internalAddresses []string
 }
 
 // path returns a path below the state folder.

@@ -96,6 +96,7 @@ func (s *System) startAll(ctx context.Context, overrides []override) error {
 		{"certificates: a public and an internal authority", func(context.Context) error { return s.makeCertificates() }},
 		{"PostgreSQL, private, over a unix socket", s.startDatabase},
 		{"podman, private, own storage", s.startEngine},
+		{"who calls whom", func(context.Context) error { return s.placeServers() }},
 		{"configuration", func(context.Context) error { return s.writeConfigs(overrides) }},
 		{"migrations", func(ctx context.Context) error { _, err := s.admin(ctx, "", "migrate", "up"); return err }},
 		{"users and workers", s.makePeople},
@@ -117,21 +118,13 @@ func (s *System) startDatabase(ctx context.Context) error {
 	if err := s.makeSocketFolder(); err != nil {
 		return err
 	}
-	s.cluster, err = testdb.StartCluster(ctx, s.path("pg"), testdb.Options{Durable: true, SocketDir: s.path("db")})
+	s.cluster, err = testdb.StartCluster(ctx, s.path("pg"), s.databaseOptions())
 	if err != nil {
 		return err
 	}
-	pid, err := s.cluster.PID()
-	if err != nil {
+	if err := s.noteDatabase(); err != nil {
 		return err
 	}
-	ticks, err := startTicks(pid)
-	if err != nil {
-		return err
-	}
-	s.Processes = append(s.Processes, Process{Name: "postgres", PID: pid, StartTicks: ticks, Log: filepath.Join(s.path("pg"), "log")})
-	s.PIDs.Postgres = pid
-
 	admin, err := pgx.Connect(ctx, s.cluster.AdminURL("postgres").Reveal())
 	if err != nil {
 		return err
@@ -159,9 +152,11 @@ func (s *System) startDatabase(ctx context.Context) error {
 	s.DatabaseURL = urls["glovebox_observer"].Reveal()
 	tokenSecret := make([]byte, 32)
 	_, _ = rand.Read(tokenSecret) // never fails
+	if err := s.writeRoutedURLs(urls); err != nil {
+		return err
+	}
 	return errors.Join(
 		s.writeSecret("server.url", urls["glovebox_server"].Reveal(), uids["server"]),
-		s.writeSecret("sweeper.url", urls["glovebox_sweeper"].Reveal(), uids["sweeper"]),
 		s.writeSecret("operator.url", urls["glovebox_operator"].Reveal(), 0),
 		s.writeSecret("migrator.url", urls["glovebox_migrator"].Reveal(), 0),
 		s.writeSecret("token-secret", hex.EncodeToString(tokenSecret), uids["server"]))
@@ -194,6 +189,8 @@ func (s *System) startEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.Processes = append(s.Processes, Process{Name: "engine", PID: s.engine.PID, StartTicks: ticks, Log: filepath.Join(s.path("eng"), "log")})
 	s.PIDs.Engine = s.engine.PID
 	return nil
