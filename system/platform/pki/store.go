@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"glovebox/system/platform/clock"
 	"glovebox/system/platform/secret"
 )
 
@@ -19,7 +20,7 @@ import (
 // It must be readable by the person who signs and by no service.
 type Store struct {
 	Dir string
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil is clock.Now.
 	Now func() time.Time
 }
 
@@ -32,7 +33,7 @@ func (s Store) now() time.Time {
 	if s.Now != nil {
 		return s.Now()
 	}
-	return time.Now()
+	return clock.Now()
 }
 
 func (s Store) generationFile(authority Authority, generation int, suffix string) string {

@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	wallclock "glovebox/system/platform/clock"
 	"glovebox/system/platform/pki"
 	"glovebox/system/platform/secret"
 )
@@ -76,7 +77,7 @@ type mark struct {
 // Open loads the files and returns an error when they cannot be used, naming
 // the file and the remedy. log receives one line for each change and fault.
 func Open(files Files, log *slog.Logger) (*Source, error) {
-	return open(files, log, time.Now)
+	return open(files, log, wallclock.Now)
 }
 
 func open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) {

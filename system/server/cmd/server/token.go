@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glovebox/system/platform/clock"
 	"glovebox/system/server/internal/users"
 )
 
@@ -72,7 +73,7 @@ func tokenState(t users.Token) string {
 	switch {
 	case t.RevokedAt != nil:
 		return "revoked"
-	case !t.ExpiresAt.After(time.Now()):
+	case !t.ExpiresAt.After(clock.Now()):
 		return "expired"
 	default:
 		return "active"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"glovebox/system/platform/clock"
 	"glovebox/system/platform/lifecycle"
 	"glovebox/system/platform/logging"
 	"glovebox/system/platform/metrics"
@@ -116,7 +117,7 @@ func workerID(source *tlsconf.Source) (string, error) {
 	if !ok || kind != pki.Worker {
 		return "", errors.New("tls.cert_file is no worker's certificate; issue one with glovebox-server pki issue worker ID")
 	}
-	if end := source.NotAfter(); time.Now().After(end) {
+	if end := source.NotAfter(); clock.Now().After(end) {
 		return "", fmt.Errorf("tls.cert_file ended on %s; renew it with glovebox-server pki renew", end.UTC().Format(time.RFC3339))
 	}
 	return id, nil

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"glovebox/system/platform/clock"
 	"glovebox/system/server/internal/jobs/crashpoint"
 )
 
@@ -97,7 +98,7 @@ type Sweeper struct {
 
 // New returns a Sweeper.
 func New(ledger Ledger, storage Storage, settings Settings) *Sweeper {
-	return &Sweeper{ledger: ledger, storage: storage, settings: settings, now: time.Now}
+	return &Sweeper{ledger: ledger, storage: storage, settings: settings, now: clock.Now}
 }
 
 // Round does everything once. A step that fails does not keep the others from

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/system/platform/clock"
 )
 
 // List returns at most limit committed objects after the given cursor ("" for
@@ -118,7 +120,7 @@ func (s *Store) SweepTemp(ctx context.Context, age time.Duration) (removed int, 
 	if err != nil {
 		return 0, err
 	}
-	horizon := time.Now().Add(-age)
+	horizon := clock.Now().Add(-age)
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return removed, err
