@@ -71,6 +71,8 @@ func TestBadValuesNameTheKeyTheFormAndTheRemedy(t *testing.T) {
 		{"AUTH_ARGON2_MEMORY=1MiB", "auth.argon2_memory"},
 		{"LOG_LEVEL=loud", "log.level"},
 		{"SWEEPER_ORPHAN_AGE=0s", "sweeper.orphan_age"},
+		{"SWEEPER_STAGED_AGE=30s", "sweeper.staged_age"}, // http.stall_timeout's own default
+		{"RETENTION_RECORDS=0s", "retention.records"},
 	} {
 		_, err := config.Load("", []string{"GLOVEBOX_" + c.env})
 		if err == nil || !strings.Contains(err.Error(), c.key+": ") || !strings.Contains(err.Error(), "wanted: ") {

@@ -52,10 +52,14 @@ func (s *Store) createTemp() (*os.File, string, error) {
 	if err != nil {
 		return nil, "", storageError("create a temporary file", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil && s.opts.OwnedLikeRoot {
+		err = f.Chown(s.owner, -1)
+	}
+	if err != nil {
 		_ = f.Close()
 		_ = s.tmp.Remove(name)
-		return nil, "", storageError("lock a temporary file", err)
+		return nil, "", storageError("take a temporary file", err)
 	}
 	return f, name, nil
 }

@@ -46,6 +46,9 @@ type Options struct {
 	// Existing opens a layout that a server made, and makes nothing: for processes
 	// of another user, whose folders the server could not use.
 	Existing bool
+	// OwnedLikeRoot gives what is made here to the owner of the root folder: for an
+	// administrator's commands, whose files the server must be able to read.
+	OwnedLikeRoot bool
 }
 
 // Store keeps bytes below one folder. It is safe for concurrent use, and several
@@ -55,6 +58,7 @@ type Store struct {
 	tmp     *os.Root
 	objects *os.Root
 	opts    Options
+	owner   int           // of the root folder, as uid
 	wide    chan struct{} // permits for pipelined intake, see intake.go
 }
 
@@ -87,11 +91,12 @@ func (s *Store) prepare() error {
 	if info.Mode().Perm()&0o007 != 0 {
 		return fmt.Errorf("storage root is open to every user (mode %04o); run chmod o-rwx on it", info.Mode().Perm())
 	}
+	s.owner = ownerOf(info)
 	ensure := func(parent *os.Root, name string) (*os.Root, error) {
 		if s.opts.Existing {
 			return openFolder(parent, name)
 		}
-		return ensureFolder(parent, name, info.Mode().Perm()&0o770)
+		return s.ensureFolder(parent, name, info.Mode().Perm()&0o770)
 	}
 	if s.tmp, err = ensure(s.root, tmpFolder); err != nil {
 		return err
@@ -164,7 +169,7 @@ func (s *Store) Free() (int64, error) {
 
 // ensureFolder opens the folder name of parent, which it makes with mode when
 // missing, whatever the process's umask.
-func ensureFolder(parent *os.Root, name string, mode iofs.FileMode) (*os.Root, error) {
+func (s *Store) ensureFolder(parent *os.Root, name string, mode iofs.FileMode) (*os.Root, error) {
 	err := parent.Mkdir(name, rootMode)
 	if errors.Is(err, iofs.ErrExist) {
 		return openFolder(parent, name)
@@ -175,6 +180,11 @@ func ensureFolder(parent *os.Root, name string, mode iofs.FileMode) (*os.Root, e
 	made, err := parent.Stat(name)
 	if err != nil {
 		return nil, storageError("look at storage folder "+name, err)
+	}
+	if s.opts.OwnedLikeRoot {
+		if err := parent.Lchown(name, s.owner, -1); err != nil {
+			return nil, storageError("give storage folder "+name+" to the root's owner", err)
+		}
 	}
 	if err := parent.Chmod(name, mode|made.Mode()&iofs.ModeSetgid); err != nil {
 		return nil, storageError("open storage folder "+name+" to its group", err)
