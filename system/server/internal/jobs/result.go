@@ -66,10 +66,10 @@ func (s *Service) OpenResult(ctx context.Context, userID, jobID string) (*Result
 // expired returns CodeExpired for a completed job whose result retention has
 // taken, or would take now (JOB-05).
 func (s *Service) expired(record Record) error {
-	until := record.Job.TerminalAt.Add(s.settings.Retention)
-	if record.Job.PurgedAt.IsZero() && record.Now.Before(until) {
+	if record.Job.KeepsResult(s.settings.Retention, record.Now) {
 		return nil
 	}
+	until := record.Job.TerminalAt.Add(s.settings.Retention)
 	return domain.Refuse(domain.CodeExpired, "the result was kept until %s", until.UTC().Format(time.RFC3339))
 }
 

@@ -93,3 +93,10 @@ func (j Job) HoldsLease(fence Fence, now time.Time) bool {
 	return j.ID == fence.JobID && j.Status == Processing && j.WorkerID != "" && j.WorkerID == fence.WorkerID &&
 		j.FencingToken == fence.FencingToken && now.Before(j.LeaseExpires)
 }
+
+// KeepsResult reports whether a job that ended still has what it ended with at
+// now: retention counts from the end, and its last instant no longer counts as
+// kept (JOB-05, STO-05).
+func (j Job) KeepsResult(retention time.Duration, now time.Time) bool {
+	return j.Status.Terminal() && j.PurgedAt.IsZero() && now.Before(j.TerminalAt.Add(retention))
+}
