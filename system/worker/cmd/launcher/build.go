@@ -68,7 +68,7 @@ func build(ctx context.Context, s *settings, log *slog.Logger, registry promethe
 	}
 	tester := &selftest.Tester{Maker: *maker, Probe: probe, Profiles: profiles, Slot: slots} // one beyond the pool's
 	return service.New(
-		service.Config{Socket: s.Listen.Socket, PeerUID: uint32(s.Listen.PeerUID), Slots: slots},
+		service.Config{Socket: s.Listen.Socket, PeerUID: uint32(s.Listen.PeerUID), Slots: slots, Warm: s.warm()},
 		maker, engine, tester, log, service.NewMetrics(registry)), nil
 }
 

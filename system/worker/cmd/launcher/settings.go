@@ -46,7 +46,11 @@ type slotSettings struct {
 }
 
 type sandboxSettings struct {
-	Slots             int64           `toml:"slots"`
+	Slots int64 `toml:"slots"`
+	// Warm is how many containers are made ahead and wait for a job, 0 to slots; -1 is
+	// one for each slot. One that waits costs memory (figures in docs/ARCHITECTURE.md)
+	// and no processor time, and saves its job the making of a container.
+	Warm              int64           `toml:"warm"`
 	Image             string          `toml:"image"`   // oci:/layout@sha256:DIGEST
 	Runtime           string          `toml:"runtime"` // what the engine service was started with
 	MemoryBytes       config.Bytes    `toml:"memory_bytes"`
@@ -87,7 +91,7 @@ func defaults() *settings {
 	return &settings{
 		Slots: slotSettings{UIDBase: uidBase(), Backing: string(slotfs.Auto)},
 		Sandbox: sandboxSettings{
-			Slots: 2, Runtime: "runc", MemoryBytes: config.Bytes(l.MemoryBytes), AddressSpaceBytes: config.Bytes(l.AddressSpaceBytes),
+			Slots: 2, Warm: -1, Runtime: "runc", MemoryBytes: config.Bytes(l.MemoryBytes), AddressSpaceBytes: config.Bytes(l.AddressSpaceBytes),
 			Threads: l.Pids, CPUPercent: int64(l.CPUs * 100), Timeout: config.Duration(l.Timeout),
 		},
 		Limits:  limitSettings{MaxInputBytes: config.Bytes(l.MaxInputBytes), MaxResultBytes: config.Bytes(l.MaxResultBytes)},
@@ -183,6 +187,14 @@ func (s *settings) limits() (container.Limits, error) {
 	l.MaxInputBytes, l.MaxResultBytes = s.Limits.MaxInputBytes.Int64(), s.Limits.MaxResultBytes.Int64()
 	l.Timeout = s.Sandbox.Timeout.Std()
 	return l, l.Validate()
+}
+
+// warm is how many containers are made ahead.
+func (s *settings) warm() int {
+	if s.Sandbox.Warm < 0 {
+		return int(s.Sandbox.Slots)
+	}
+	return int(s.Sandbox.Warm)
 }
 
 // name is the launcher's own name, which its containers and cgroups bear. It

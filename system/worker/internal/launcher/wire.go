@@ -54,7 +54,7 @@ const (
 	UnknownVerb   Code = "unknown_verb"    // the connection ends
 	WrongState    Code = "wrong_state"     // the verb is not allowed now; the connection ends
 	Forbidden     Code = "forbidden"       // the peer's uid is not allowed this; the connection ends
-	NotReady      Code = "not_ready"       // the self-test runs, or a wall is missing
+	NotReady      Code = "not_ready"       // the self-test runs, a wall is missing, or the engine is away
 	NoSlot        Code = "no_slot"         // all slots are in use
 	InputTooLarge Code = "input_too_large" // nothing was started
 	Unavailable   Code = "unavailable"     // the sandbox cannot be made; the launcher's log tells why
@@ -101,9 +101,10 @@ type Phase string
 
 // The phases.
 const (
-	Testing  Phase = "testing"  // the self-test has not ended yet
-	Ready    Phase = "ready"    // all walls stand
-	Refusing Phase = "refusing" // a wall is missing
+	Testing  Phase = "testing"   // the self-test has not ended yet
+	Ready    Phase = "ready"     // all walls stand
+	Refusing Phase = "refusing"  // a wall is missing
+	NoEngine Phase = "no_engine" // the engine does not answer
 	Stopping Phase = "stopping"
 )
 

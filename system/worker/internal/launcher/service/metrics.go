@@ -16,6 +16,9 @@ type Metrics struct {
 	ended                     *prometheus.CounterVec
 	duration                  prometheus.Histogram
 	walls                     *prometheus.GaugeVec
+
+	poolSize, poolReady                                           prometheus.Gauge
+	poolHits, poolMisses, poolRecycled, poolRebuilt, poolFailures prometheus.Counter
 }
 
 // NewMetrics registers the figures with r.
@@ -23,10 +26,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "glovebox", Subsystem: "launcher", Name: name, Help: help})
 	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "glovebox", Subsystem: "launcher", Name: name, Help: help})
+	}
 	m := &Metrics{
-		total:     gauge("slots", "Slots configured."),
-		available: gauge("slots_free", "Slots that can be acquired."),
-		unclean:   gauge("slots_unclean", "Slots out of use because something of an attempt is left."),
+		poolSize:     gauge("pool_size", "Containers to be kept ready (sandbox.warm)."),
+		poolReady:    gauge("pool_ready", "Containers that are ready."),
+		poolHits:     counter("pool_hits_total", "Slots given out with a container that was ready."),
+		poolMisses:   counter("pool_misses_total", "Slots that had to be waited for or made when asked for."),
+		poolRecycled: counter("pool_recycled_total", "Ready containers replaced for their age."),
+		poolRebuilt:  counter("pool_rebuilt_total", "Ready containers replaced because they or their engine had died."),
+		poolFailures: counter("pool_failures_total", "Containers that could not be made ahead."),
+		total:        gauge("slots", "Slots configured."),
+		available:    gauge("slots_free", "Slots that can be acquired."),
+		unclean:      gauge("slots_unclean", "Slots out of use because something of an attempt is left."),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "glovebox", Subsystem: "launcher", Name: "attempts_total", Help: "Attempts by the kind of their end.",
 		}, []string{"kind"}),
@@ -38,7 +51,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Namespace: "glovebox", Subsystem: "launcher", Name: "wall_stands", Help: "1 if the last self-test ran into the wall.",
 		}, []string{"wall"}),
 	}
-	r.MustRegister(m.total, m.available, m.unclean, m.ended, m.duration, m.walls)
+	r.MustRegister(m.total, m.available, m.unclean, m.ended, m.duration, m.walls,
+		m.poolSize, m.poolReady, m.poolHits, m.poolMisses, m.poolRecycled, m.poolRebuilt, m.poolFailures)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"glovebox/system/worker/internal/container/slot"
+	"glovebox/system/worker/internal/container/slotfs"
 )
 
 // closeTimeout bounds one try at removing an attempt.
@@ -17,42 +18,127 @@ const closeTimeout = 20 * time.Second
 // Pauses between tries at removing an attempt.
 const (
 	firstRetry = 100 * time.Millisecond
-	lastRetry  = 10 * time.Second
+	lastRetry  = 5 * time.Second
 )
 
-// errNoSlot says that every slot is in use or not clean yet.
-var errNoSlot = errors.New("every slot is in use")
+// Why no slot is given out.
+var (
+	errNoSlot = errors.New("every slot is in use")
+	errShut   = errors.New("no slot is given out now")
+)
 
-// pool gives out slot numbers. A number comes back when nothing of its attempt is
-// left, not before: the next user of it has the same host user ids.
+// use is what a slot number is used for.
+type use int
+
+const (
+	idle     use = iota
+	filling      // a container is being made ahead
+	ready        // one waits
+	taken        // a session has it
+	emptying     // what was made is being removed
+	unclean      // its removal failed and is tried again
+	uses
+)
+
+// place is one slot number. It comes back when nothing of its attempt is left, not
+// before: the next user of it has the same host user ids.
+type place struct {
+	use     use
+	name    string // of the attempt of which something may be there, or ""
+	waiting *waiting
+}
+
+// pool gives out slots: a warm one where one waits, else one made on the spot. It
+// keeps warm ones ready in free places (fill.go). Each attempt is given out once.
 type pool struct {
 	maker   *slot.Maker
 	log     *slog.Logger
 	metrics *Metrics
-	total   int
+	warm    int // containers to keep ready
 
-	mu      sync.Mutex
-	numbers []int
-	unclean int
+	life   context.Context // of everything made ahead
+	end    context.CancelFunc
+	makers chan struct{} // bounds how many are made ahead at once
 
-	retries sync.WaitGroup
+	mu       sync.Mutex
+	places   []place
+	open     bool
+	opening  int           // counts shut: what began before is thrown away
+	changed  chan struct{} // closed and replaced when a place changes its use
+	back     chan struct{} // closed and replaced by unshut: a removal may succeed now
+	failures int           // of filling, in a row
+	pausing  bool          // after a failure
+
+	work    sync.WaitGroup
 	closing chan struct{} // closed by drain: the last tries are at once
 	once    sync.Once
 }
 
-func newPool(n int, m *slot.Maker, log *slog.Logger, metrics *Metrics) *pool {
-	p := &pool{maker: m, log: log, metrics: metrics, total: n, closing: make(chan struct{})}
-	for i := range n {
-		p.numbers = append(p.numbers, n-1-i)
+func newPool(n, warm int, m *slot.Maker, log *slog.Logger, metrics *Metrics) *pool {
+	p := &pool{
+		maker: m, log: log, metrics: metrics, warm: warm, places: make([]place, n), makers: make(chan struct{}, mostMakers),
+		changed: make(chan struct{}), back: make(chan struct{}), closing: make(chan struct{}),
 	}
-	metrics.slots(n, n, 0)
+	p.life, p.end = context.WithCancel(context.Background())
+	metrics.poolSize.Set(float64(warm))
+	p.report()
 	return p
 }
 
+// free is the number of slots that can be acquired.
 func (p *pool) free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.numbers)
+	return p.count(idle, filling, ready)
+}
+
+// knows reports whether name is of an attempt that this pool answers for.
+func (p *pool) knows(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.places {
+		if p.places[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// The following four want p.mu to be held.
+
+func (p *pool) count(of ...use) (n int) {
+	var each [uses]int
+	for i := range p.places {
+		each[p.places[i].use]++
+	}
+	for _, u := range of {
+		n += each[u]
+	}
+	return n
+}
+
+func (p *pool) first(u use) int {
+	for i := range p.places {
+		if p.places[i].use == u {
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *pool) put(n int, u use) {
+	p.places[n].use = u
+	if u == idle {
+		p.places[n].name = ""
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.report()
+}
+
+func (p *pool) report() {
+	p.metrics.slots(len(p.places), p.count(idle, filling, ready), p.count(unclean))
+	p.metrics.poolReady.Set(float64(p.count(ready)))
 }
 
 // held is an attempt with its slot number.
@@ -61,19 +147,62 @@ type held struct {
 	number int
 }
 
-// acquire makes an attempt in a free slot.
+// acquire gives out a slot: one that waits, or one made now, or, where all the rest
+// is on the way, the first that comes.
 func (p *pool) acquire(ctx context.Context) (*held, error) {
-	p.mu.Lock()
-	if len(p.numbers) == 0 {
-		p.mu.Unlock()
-		return nil, errNoSlot
+	missed := false
+	miss := func() {
+		if !missed {
+			p.metrics.poolMisses.Inc()
+		}
+		missed = true
 	}
-	n := p.numbers[len(p.numbers)-1]
-	p.numbers = p.numbers[:len(p.numbers)-1]
-	p.report()
-	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		if !p.open {
+			p.mu.Unlock()
+			return nil, errShut
+		}
+		if n := p.oldest(); n >= 0 {
+			w := p.take(n, taken)
+			p.refill()
+			p.mu.Unlock()
+			a := w.leave()
+			if err := a.Fit(); err != nil {
+				p.work.Go(func() { p.retire(&held{a, n}, err) })
+				continue
+			}
+			if !missed {
+				p.metrics.poolHits.Inc()
+			}
+			return &held{a, n}, nil
+		}
+		if n := p.first(idle); n >= 0 {
+			name := slotfs.NewName()
+			p.places[n].name = name
+			p.put(n, taken)
+			p.mu.Unlock()
+			miss()
+			return p.makeNow(ctx, n, name)
+		}
+		if p.count(filling, emptying) == 0 {
+			p.mu.Unlock()
+			return nil, errNoSlot
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		miss()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
 
-	a, err := p.maker.Acquire(ctx, n)
+// makeNow makes an attempt in place n. Its container is made when it runs.
+func (p *pool) makeNow(ctx context.Context, n int, name string) (*held, error) {
+	a, err := p.maker.AcquireAs(ctx, n, name)
 	if err == nil {
 		return &held{a, n}, nil
 	}
@@ -87,6 +216,9 @@ func (p *pool) acquire(ctx context.Context) (*held, error) {
 // release removes the attempt. If that fails now, it is tried again in the
 // background and the slot stays out of use; the error says so.
 func (p *pool) release(h *held) error {
+	p.mu.Lock()
+	p.put(h.number, emptying)
+	p.mu.Unlock()
 	err := p.tryClose(h)
 	if err == nil {
 		p.giveBack(h.number)
@@ -94,10 +226,9 @@ func (p *pool) release(h *held) error {
 	}
 	p.log.Error("attempt not removed yet", "attempt", h.Name, "error", err)
 	p.mu.Lock()
-	p.unclean++
-	p.report()
+	p.put(h.number, unclean)
 	p.mu.Unlock()
-	p.retries.Go(func() { p.retry(h) })
+	p.work.Go(func() { p.retry(h) })
 	return err
 }
 
@@ -109,19 +240,20 @@ func (p *pool) tryClose(h *held) error {
 
 func (p *pool) retry(h *held) {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		p.mu.Lock()
+		back := p.back
+		p.mu.Unlock()
 		last := false
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-back:
 		case <-p.closing:
 			last = true
 		}
 		timer.Stop()
 		err := p.tryClose(h)
 		if err == nil {
-			p.mu.Lock()
-			p.unclean--
-			p.mu.Unlock()
 			p.giveBack(h.number)
 			p.log.Info("attempt removed after all", "attempt", h.Name)
 			return
@@ -136,19 +268,19 @@ func (p *pool) retry(h *held) {
 func (p *pool) giveBack(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.numbers = append(p.numbers, n)
-	p.report()
+	p.put(n, idle)
+	p.refill()
 }
 
-// report tells the metrics; p.mu is held.
-func (p *pool) report() { p.metrics.slots(p.total, len(p.numbers), p.unclean) }
-
-// drain ends the background tries. Sessions have ended before.
+// drain throws away what waits and ends the background tries. Sessions have ended
+// before.
 func (p *pool) drain(ctx context.Context) error {
+	p.shut(errStopping)
+	p.end()
 	p.once.Do(func() { close(p.closing) })
 	done := make(chan struct{})
 	go func() {
-		p.retries.Wait()
+		p.work.Wait()
 		close(done)
 	}()
 	select {
@@ -157,8 +289,8 @@ func (p *pool) drain(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unclean > 0 {
-		return fmt.Errorf("%d attempts are not removed; the next start of the launcher will do it", p.unclean)
+	if n := len(p.places) - p.count(idle); n > 0 {
+		return fmt.Errorf("%d attempts are not removed; the next start of the launcher will do it", n)
 	}
 	return nil
 }

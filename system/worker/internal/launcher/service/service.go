@@ -2,9 +2,11 @@
 // sees that nothing outlives its attempt.
 //
 // At start it takes a lock on the slots' root, removes whatever an earlier
-// launcher left, and runs the self-test; until that has passed no slot is given
-// out. Each connection is one goroutine with at most one slot (session.go); a slot
-// whose removal fails stays out of use until it has succeeded (pool.go).
+// launcher left (reconcile.go), and runs the self-test; until that has passed no
+// slot is given out, and again after each restart of the engine (gate.go,
+// engine.go). Containers are made ahead (fill.go). Each connection is one goroutine
+// with at most one slot (session.go); a slot whose removal fails stays out of use
+// until it has succeeded (pool.go).
 package service
 
 import (
@@ -37,29 +39,36 @@ type Config struct {
 	Socket  string // path; replaced if a dead launcher left it
 	PeerUID uint32 // the worker's uid, the only one that is given slots
 	Slots   int
+	Warm    int // slots in which a container is made ahead, 0 to Slots
+}
+
+// Engine is what the service asks of the engine beside making containers.
+type Engine interface {
+	container.Inventory
+	container.Service
 }
 
 // Service is one launcher.
 type Service struct {
-	config    Config
-	maker     *slot.Maker
-	inventory container.Inventory
-	tester    SelfTester
-	log       *slog.Logger
-	peers     *complaints // lines that a peer can cause
-	metrics   *Metrics
+	config  Config
+	maker   *slot.Maker
+	engine  Engine
+	tester  SelfTester
+	log     *slog.Logger
+	peers   *complaints // lines that a peer can cause
+	metrics *Metrics
 
 	pool *pool
 	gate gate
 
-	testing sync.Mutex // one self-test at a time
+	testing sync.Mutex // one self-test at a time, and no sweep beside it
 }
 
 // New returns a service that is not started.
-func New(c Config, m *slot.Maker, inv container.Inventory, t SelfTester, log *slog.Logger, metrics *Metrics) *Service {
-	s := &Service{config: c, maker: m, inventory: inv, tester: t, log: log, peers: &complaints{log: log}, metrics: metrics}
-	s.pool = newPool(c.Slots, m, log, metrics)
-	s.gate.set(launcher.Testing, nil)
+func New(c Config, m *slot.Maker, e Engine, t SelfTester, log *slog.Logger, metrics *Metrics) *Service {
+	s := &Service{config: c, maker: m, engine: e, tester: t, log: log, peers: &complaints{log: log}, metrics: metrics}
+	s.pool = newPool(c.Slots, c.Warm, m, log, metrics)
+	s.gate.set(launcher.Testing)
 	return s
 }
 
@@ -86,12 +95,13 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	var running sync.WaitGroup
-	running.Go(func() { s.SelfTest(ctx) })
+	running.Go(func() { s.watchEngine(ctx) })
+	running.Go(func() { s.sweepNowAndThen(ctx) })
 	running.Go(func() { s.accept(ctx, listener) })
-	s.log.Info("serving", "slots", s.config.Slots, "image", s.maker.Image.Ref.Digest, "backing", s.maker.FS.Resolve())
+	s.log.Info("serving", "slots", s.config.Slots, "warm", s.config.Warm, "image", s.maker.Image.Ref.Digest, "backing", s.maker.FS.Resolve())
 
 	<-ctx.Done()
-	s.gate.set(launcher.Stopping, nil)
+	s.gate.set(launcher.Stopping)
 	listener.Close()
 	running.Wait()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -175,22 +185,31 @@ func (s *Service) accept(ctx context.Context, listener *net.UnixListener) {
 	}
 }
 
-// SelfTest runs the self-test and opens or shuts the gate by its outcome.
+// SelfTest runs the self-test and opens or shuts the gate by its outcome, unless the
+// engine's service went away meanwhile or ctx ended.
 func (s *Service) SelfTest(ctx context.Context) selftest.Report {
 	s.testing.Lock()
 	defer s.testing.Unlock()
+	service := s.gate.serviceNumber()
 	report := s.tester.Run(ctx)
 	if ctx.Err() != nil {
 		return report
 	}
 	s.metrics.selfTest(report)
-	if report.Passed() {
-		s.gate.set(launcher.Ready, nil)
+	missing := report.Missing()
+	if !report.Passed() && len(missing) == 0 {
+		missing = []string{"none was tried"}
+	}
+	if !s.gate.settle(service, missing) {
+		s.log.Warn("self-test: its outcome does not count, for the engine went away meanwhile")
+		return report
+	}
+	if len(missing) == 0 {
+		s.pool.unshut()
 		s.log.Info("self-test passed", "walls", len(report.Walls), "duration_ms", report.DurationMS)
 		return report
 	}
-	missing := report.Missing()
-	s.gate.set(launcher.Refusing, missing)
+	s.pool.shut(errEngineGone)
 	for _, w := range report.Walls {
 		if !w.Stands {
 			s.log.Error("self-test: a wall does not stand", "wall", w.Name, "met", w.Detail)
@@ -221,42 +240,6 @@ func Walls(report selftest.Report) []launcher.Wall {
 		walls = append(walls, launcher.Wall{Name: w.Name, Stands: w.Stands, Detail: bound(w.Detail)})
 	}
 	return walls
-}
-
-// gate is the launcher's phase.
-type gate struct {
-	mu      sync.Mutex
-	phase   launcher.Phase
-	missing []string
-}
-
-// set changes the phase; Stopping is final.
-func (g *gate) set(phase launcher.Phase, missing []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.phase != launcher.Stopping {
-		g.phase, g.missing = phase, missing
-	}
-}
-
-func (g *gate) get() (launcher.Phase, []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.phase, g.missing
-}
-
-// refusal returns why no slot is given out, or nil.
-func (g *gate) refusal() *launcher.Error {
-	phase, missing := g.get()
-	switch phase {
-	case launcher.Ready:
-		return nil
-	case launcher.Testing:
-		return &launcher.Error{Code: launcher.NotReady, Message: "the self-test has not ended yet"}
-	case launcher.Refusing:
-		return &launcher.Error{Code: launcher.NotReady, Message: "walls of the sandbox do not stand on this host; glovebox-launcher selftest tells what was met", Missing: missing}
-	}
-	return &launcher.Error{Code: launcher.NotReady, Message: "the launcher is stopping"}
 }
 
 // State tells the launcher's state.

@@ -28,18 +28,23 @@ import (
 )
 
 // walls is a self-test with a given outcome.
-type walls struct{ missing atomic.Bool }
+type walls struct {
+	missing atomic.Bool
+	tries   atomic.Int32
+}
 
 func (w *walls) Run(context.Context) selftest.Report {
+	w.tries.Add(1)
 	return selftest.Report{Walls: []selftest.Wall{{Name: "gravity", Stands: !w.missing.Load(), Detail: "tried"}}}
 }
 
 type bench struct {
-	maker  *slot.Maker
-	walls  *walls
-	client *launcher.Client
-	socket string
-	stop   func() error // idempotent
+	maker   *slot.Maker
+	walls   *walls
+	client  *launcher.Client
+	socket  string
+	figures *prometheus.Registry
+	stop    func() error // idempotent
 }
 
 // start serves with engine until the test ends, and then demands that nothing is
@@ -51,11 +56,16 @@ func start(t *testing.T, engine enginetest.Engine, slots int, adjust func(*conta
 
 func startWith(t *testing.T, engine enginetest.Engine, m *slot.Maker, slots int, uid uint32) *bench {
 	t.Helper()
-	b := &bench{maker: m, walls: &walls{}, socket: filepath.Join(m.FS.Root, ".s")}
+	return serve(t, engine, m, service.Config{PeerUID: uid, Slots: slots})
+}
+
+func serve(t *testing.T, engine enginetest.Engine, m *slot.Maker, c service.Config) *bench {
+	t.Helper()
+	b := &bench{maker: m, walls: &walls{}, socket: filepath.Join(m.FS.Root, ".s"), figures: prometheus.NewRegistry()}
+	c.Socket = b.socket
 	b.client = launcher.NewClient(b.socket)
 	var log strings.Builder
-	s := service.New(service.Config{Socket: b.socket, PeerUID: uid, Slots: slots}, m, engine, b.walls,
-		slog.New(slog.NewTextHandler(&locked{w: &log}, nil)), service.NewMetrics(prometheus.NewRegistry()))
+	s := service.New(c, m, engine, b.walls, slog.New(slog.NewTextHandler(&locked{w: &log}, nil)), service.NewMetrics(b.figures))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -179,6 +179,12 @@ func (ss *session) acquire(ctx context.Context) bool {
 	started := time.Now()
 	h, err := ss.pool.acquire(ctx)
 	switch {
+	case errors.Is(err, errShut):
+		refusal := ss.gate.refusal()
+		if refusal == nil {
+			refusal = &launcher.Error{Code: launcher.NotReady, Message: "the launcher has just begun to take work; ask again"}
+		}
+		return ss.answer(launcher.Response{Verb: launcher.Acquire, Error: refusal})
 	case errors.Is(err, errNoSlot):
 		return ss.answer(launcher.Response{Verb: launcher.Acquire, Error: &launcher.Error{Code: launcher.NoSlot, Message: "every slot is in use"}})
 	case err != nil:
