@@ -291,3 +291,26 @@ func TestHome(t *testing.T) {
 		t.Error("a text without version 2 is taken")
 	}
 }
+
+// A monitor outside the slot's group is not let pass: what it does would be charged
+// to somebody else.
+func TestAMonitorElsewhereIsMovedOrRefused(t *testing.T) {
+	evidence.Proves(t, "SBX-16")
+	tree, g := group(t, ample)
+	outside := exec.Command("sleep", "60")
+	if err := outside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = outside.Process.Kill(); _ = outside.Wait() }()
+	err := g.AdoptMonitor(outside.Process.Pid)
+	held, heldErr := g.Holds(outside.Process.Pid)
+	if heldErr != nil {
+		t.Fatal(heldErr)
+	}
+	if (err == nil) != held || tree.Version() == 2 && !held {
+		t.Errorf("on version %d: %v, and the group holds the monitor: %v", tree.Version(), err, held)
+	}
+	if err := g.AdoptMonitor(os.Getpid()); err != nil {
+		t.Errorf("without a monitor: %v", err)
+	}
+}

@@ -62,7 +62,7 @@ func (t *Tester) probes() []probe {
 			}),
 		},
 		{
-			name: "cpu", command: "cpu", profile: t.Profiles.Probe,
+			name: "cpu", command: fmt.Sprintf("cpu %d", int(100*mostCPUs)), profile: t.Profiles.Probe,
 			limits: func(l *container.Limits) { calm(l); l.CPUs, l.Pids = probeCPUs, max(l.Pids, 8) },
 			judge:  one("cpu", judgeCPU),
 		},
@@ -84,12 +84,14 @@ func (t *Tester) probes() []probe {
 // two threads more where nothing holds them back.
 const probeCPUs = 0.2
 
-// judgeCPU compares processor time with time, with an allowance for the quota's
-// grain.
+// mostCPUs is what the probe may get of it, with an allowance for the quota's grain.
+const mostCPUs = probeCPUs + 0.15
+
+// judgeCPU compares processor time with time.
 func judgeCPU(f finding) (bool, string) {
 	used, err1 := f.number("cpu_ms")
 	wall, err2 := f.number("wall_ms")
-	standing := err1 == nil && err2 == nil && used > 0 && float64(used) <= (probeCPUs+0.15)*float64(wall)
+	standing := err1 == nil && err2 == nil && used > 0 && float64(used) <= mostCPUs*float64(wall)
 	return standing, fmt.Sprintf("%d ms of processor in %d ms at a quota of %g (%s)", used, wall, probeCPUs, ended(f.verdict))
 }
 

@@ -104,8 +104,10 @@ func (a *Attempt) prepare(ctx context.Context) error {
 	if !held {
 		return fmt.Errorf("prepare container: its process %d is not in the slot's cgroup; the engine ignored the cgroup parent", pid)
 	}
-	a.monitor, err = a.process.OpenParent()
-	return err
+	if a.monitor, err = a.process.OpenParent(); err != nil {
+		return err
+	}
+	return a.group.AdoptMonitor(a.monitor.PID())
 }
 
 // letGo closes the descriptors of the container's processes.
