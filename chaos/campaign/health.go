@@ -1,0 +1,79 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"glovebox/chaos/rig"
+	"glovebox/chaos/traffic"
+)
+
+// overdueGrace is how long after its end a lease may still stand in a row: the
+// interval at which servers look for such, and as much again for a busy machine.
+const overdueGrace = 3 * time.Second
+
+// health waits until every process runs, every server is ready and has taken a
+// job of which it gives the result, and no lease is overdue. It returns "" then,
+// and what is missing when its time is over. It is done before the first fault and
+// after each, so that each begins on a whole system.
+func (c *campaign) health(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, recoverTime)
+	defer cancel()
+	for {
+		why := c.unwell(ctx)
+		if why == "" {
+			return ""
+		}
+		select {
+		case <-ctx.Done():
+			return "not healthy after " + recoverTime.String() + ": " + why
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (c *campaign) unwell(ctx context.Context) string {
+	if missing := c.rig.Missing(); len(missing) > 0 {
+		return strings.Join(missing, ", ") + " does not run"
+	}
+	for i := range c.rig.Public {
+		if err := c.scene.Bystander.Ready(ctx, i); err != nil {
+			return err.Error()
+		}
+	}
+	for i := range c.rig.Public {
+		if why := c.throughServer(ctx, i); why != "" {
+			return why
+		}
+	}
+	overdue, err := c.rig.Overdue(ctx, overdueGrace)
+	if err != nil {
+		return err.Error()
+	}
+	if len(overdue) > 0 {
+		return fmt.Sprintf("%d leases are over for more than %s: %s", len(overdue), overdueGrace, overdue[0])
+	}
+	return ""
+}
+
+// probeTime bounds one job that looks at the health of a server: a lease that runs
+// out, and a run.
+const probeTime = rig.Lease + 20*time.Second
+
+// throughServer has server i take a job and give its result.
+func (c *campaign) throughServer(ctx context.Context, i int) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	only := c.scene.Bystander.Of(i, fmt.Sprintf("health-%d", i))
+	file := traffic.SizedFile(c.scene.Random, "health", 200)
+	sent, ok := only.Deliver(ctx, c.scene.Random, file)
+	if !ok {
+		return fmt.Sprintf("server %d takes no job", i)
+	}
+	if why := only.Collect(ctx, c.scene.Random, sent); why != "" {
+		return fmt.Sprintf("server %d gives no result: %s", i, why)
+	}
+	return ""
+}
