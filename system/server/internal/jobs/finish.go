@@ -37,6 +37,11 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 		return View{}, domain.LeaseLost()
 	}
 	crashpoint.Reached(crashpoint.FinishChecked)
+	leave, err := s.receiving.enter(fence)
+	if err != nil {
+		return View{}, err
+	}
+	defer leave()
 
 	staged, err := s.Blobs.Stage(ctx, body, s.settings.MaxResultBytes)
 	if err != nil {

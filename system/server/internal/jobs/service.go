@@ -47,8 +47,9 @@ type Service struct {
 	Parts
 	settings Settings
 	// wake holds one token while there may be work: see Wake.
-	wake     chan struct{}
-	verified *verified
+	wake      chan struct{}
+	verified  *verified
+	receiving *receiving
 }
 
 // New returns a Service.
@@ -56,7 +57,7 @@ func New(parts Parts, settings Settings) *Service {
 	if settings.Log == nil {
 		settings.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{Parts: parts, settings: settings, wake: make(chan struct{}, 1), verified: newVerified()}
+	return &Service{Parts: parts, settings: settings, wake: make(chan struct{}, 1), verified: newVerified(), receiving: newReceiving()}
 }
 
 // View is what a job's owner may know of it (API-05).

@@ -14,11 +14,13 @@ import (
 // changed and recorded in one statement, which is one transaction (JOB-02). A job
 // that another claim holds is passed, not waited for. A request that led to an
 // assignment before takes nothing, and nobody does while the installation is paused.
+// Nor does a worker that was taken off the list while its claim waited (MTL-02).
 const claimSQL = `
 	WITH candidate AS MATERIALIZED (
 		SELECT p.id FROM app.jobs p
 		WHERE p.status = 'pending' AND p.next_attempt_at <= now() AND NOT ` + paused + `
 		  AND NOT EXISTS (SELECT FROM app.job_events e WHERE e.worker_id = $1 AND e.request_id = $2 AND e.cause = 'claimed')
+		  AND NOT EXISTS (SELECT FROM app.workers w WHERE w.id = $1 AND NOT w.allowed)
 		ORDER BY p.fair_key, p.id
 		LIMIT 1 FOR UPDATE SKIP LOCKED
 	), claimed AS (
