@@ -26,6 +26,7 @@ BUDGET_client := 180
 BUDGET_e2e    := 320
 BUDGET_probes := 90
 BUDGET_attack := 240
+BUDGET_chaos  := 100
 
 suite = ci/suite $(1) $(BUDGET_$(1))
 
@@ -112,6 +113,14 @@ race: ## the concurrent packages' tests under the race detector
 .PHONY: e2e
 e2e: ## the whole system, real parts
 	@$(call suite,e2e) ci/gotest e2e ./system/e2e/...
+
+.PHONY: chaos
+chaos: build ## break everything under load for half an hour (ROUNDS=, DURATION=, SEED=, CASE= narrow it)
+	@ROUNDS='$(ROUNDS)' DURATION='$(DURATION)' SEED='$(SEED)' CASE='$(CASE)' go run ./chaos
+
+.PHONY: chaos-short
+chaos-short: ## one fault of each group, drawn by a seed
+	@$(call suite,chaos) go run ./chaos --short
 
 .PHONY: probes
 probes: build ## try to break out of the sandbox, full size, seven minutes (CASE=word narrows it)

@@ -33,19 +33,8 @@ func buildPrograms(ctx context.Context, root, dir string) (map[string]string, er
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the programs: %w", err)
 	}
-	replacement := filepath.Join(dir, "clock.go")
-	if err := os.WriteFile(replacement, skewedClock, 0o600); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(root, clockFile)); err != nil {
-		return nil, fmt.Errorf("the clock that the overlay replaces: %w", err)
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, clockFile): replacement}})
+	overlayFile, err := writeOverlay(root, dir)
 	if err != nil {
-		return nil, err
-	}
-	overlayFile := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
 		return nil, err
 	}
 	programs := make(map[string]string)
@@ -58,6 +47,24 @@ func buildPrograms(ctx context.Context, root, dir string) (map[string]string, er
 		programs[name] = path
 	}
 	return programs, nil
+}
+
+// writeOverlay writes the clock that can be wrong and the file that puts it in the
+// place of the right one, into dir, and returns the latter's path.
+func writeOverlay(root, dir string) (string, error) {
+	replacement := filepath.Join(dir, "clock.go")
+	if err := os.WriteFile(replacement, skewedClock, 0o600); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(root, clockFile)); err != nil {
+		return "", fmt.Errorf("the clock that the overlay replaces: %w", err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, clockFile): replacement}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, overlay, 0o600)
 }
 
 // buildImage makes an image of the core that copies its input, waits first when
