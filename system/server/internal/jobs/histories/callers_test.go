@@ -26,9 +26,10 @@ import (
 // batch is some jobs, the callers that share them, and what was asked of them.
 type batch struct {
 	*world
-	began time.Time
-	keys  int // Idempotency-Keys, and so at most as many jobs
-	next  atomic.Int64
+	began   time.Time
+	keys    int  // Idempotency-Keys, and so at most as many jobs
+	retains bool // retention runs; else every result must be there at the end
+	next    atomic.Int64
 
 	mu       sync.Mutex
 	events   []history.Event
@@ -280,6 +281,9 @@ func (c *caller) sweep(ctx context.Context) {
 }
 
 func (c *caller) retention(ctx context.Context) {
+	if !c.retains {
+		return
+	}
 	_, err := c.retain.Round(ctx)
 	c.reported("retention", err)
 }

@@ -28,8 +28,10 @@ const (
 	steps     = 110 // of a caller in a batch
 	// judged bounds the judging of one history; longer is Unknown, which is no pass.
 	judged = 30 * time.Second
-	// lost is how many of 10,000 messages to the database are cut.
+	// lost and late are how many of 10,000 messages to the database are cut off and
+	// held up.
 	lost = 100
+	late = 400
 )
 
 // count adds up what a run saw.
@@ -52,9 +54,9 @@ func TestParallelHistoriesOnTheRealDatabaseHaveAnOrder(t *testing.T) {
 	sum := count{status: map[string]int{}, transitions: map[string]int{}}
 	began := time.Now()
 	for n := 0; sum.histories < want; n++ {
-		record := w.batch(t, uint64(seed), uint64(n))
+		record, found := w.batch(t, uint64(seed), uint64(n))
 		sum.add(record)
-		found := history.Check(record, judged)
+		found = append(found, history.Check(record, judged)...)
 		if extra, missing := w.leftovers(t); len(extra)+len(missing) != 0 {
 			found = append(found, history.Violation{Rule: "storage-agrees-with-rows", Text: fmt.Sprintf("files without a row %q, rows without a file %q", extra, missing)})
 		}
@@ -80,26 +82,29 @@ func TestParallelHistoriesOnTheRealDatabaseHaveAnOrder(t *testing.T) {
 	}
 }
 
-// batch runs some jobs from nothing to wherever they come, and returns the record.
-func (w *world) batch(t *testing.T, seed, n uint64) history.Record {
+// batch runs some jobs from nothing to wherever they come, and returns the record,
+// and each error that a server could not account for.
+func (w *world) batch(t *testing.T, seed, n uint64) (record history.Record, found []history.Violation) {
 	t.Helper()
-	b := &batch{world: w, began: time.Now(), keys: batchJobs}
-	w.wire.chance.Store(lost)
+	b := &batch{world: w, began: time.Now(), keys: batchJobs, retains: n%2 == 1}
+	w.wire.cut.Store(lost)
+	w.wire.slow.Store(late)
 	var all sync.WaitGroup
 	for i := range callers {
 		c := &caller{batch: b, name: fmt.Sprintf("c-%d", i), random: rand.New(rand.NewPCG(seed, n<<8|uint64(i)))}
 		all.Go(func() { c.run(t.Context(), steps) })
 	}
 	all.Wait()
-	w.wire.chance.Store(0)
+	w.wire.cut.Store(0)
+	w.wire.slow.Store(0)
 	w.quiet(t)
 	for _, fault := range b.internal {
-		t.Errorf("batch %d: %s", n, fault)
+		found = append(found, history.Violation{Rule: "no-internal-error", Text: fault})
 	}
 	return history.Record{
 		Rules:  history.Rules{LeasesEndByHand: true, WorkersRecorded: true},
 		Events: b.events, Snapshot: w.snapshot(t),
-	}
+	}, found
 }
 
 func (c *count) add(r history.Record) {

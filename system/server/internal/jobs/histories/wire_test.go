@@ -7,15 +7,17 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// wire dials the database and cuts what it dialled: of 10,000 statements sent,
-// chance are lost in one of three ways.
+// wire dials the database, and treats badly what it dialled: of 10,000 messages
+// sent, cut are lost in one of three ways, and slow are held up, so that what one
+// statement has read grows old before the next one acts on it.
 type wire struct {
-	chance atomic.Int64
-	cuts   atomic.Int64
-	mu     sync.Mutex
-	random *rand.Rand
+	cut, slow atomic.Int64
+	cuts      atomic.Int64
+	mu        sync.Mutex
+	random    *rand.Rand
 }
 
 var errCut = errors.New("the connection was cut")
@@ -38,18 +40,24 @@ const (
 	unread         // the server has answered, and the caller does not see it
 )
 
-func (w *wire) fate() fate {
-	chance := w.chance.Load()
-	if chance == 0 {
-		return delivered
+// held bounds how long a message is held up.
+const held = 12 * time.Millisecond
+
+func (w *wire) fate() (f fate, delay time.Duration) {
+	cut, slow := w.cut.Load(), w.slow.Load()
+	if cut+slow == 0 {
+		return delivered, 0
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.random.Int64N(10_000) >= chance {
-		return delivered
+	switch pick := w.random.Int64N(10_000); {
+	case pick < cut:
+		w.cuts.Add(1)
+		return unsent + fate(w.random.IntN(3)), 0
+	case pick < cut+slow:
+		return delivered, time.Duration(w.random.Int64N(int64(held)))
 	}
-	w.cuts.Add(1)
-	return unsent + fate(w.random.IntN(3))
+	return delivered, 0
 }
 
 type cutConn struct {
@@ -59,7 +67,11 @@ type cutConn struct {
 }
 
 func (c *cutConn) Write(p []byte) (int, error) {
-	switch c.wire.fate() {
+	f, delay := c.wire.fate()
+	if delay > 0 {
+		<-time.After(delay)
+	}
+	switch f {
 	case unsent:
 		return 0, errors.Join(errCut, c.Close())
 	case unawaited:
