@@ -1,0 +1,9 @@
+package attacks
+
+import "glovebox/attacks/harness"
+
+// inside lists the families that attack from behind the front door: certificates,
+// workers, the storage, the database, the host.
+var inside = []harness.Family{
+	mtls, worker, ingest,
+}
