@@ -37,6 +37,9 @@ type Options struct {
 	// Driver is the storage driver. Default "vfs": the launcher brings its own
 	// root filesystems, and vfs leaves no mount on the host.
 	Driver string
+	// NoLoginID leaves out the audit login id (see serveScript), to show that a
+	// launcher notices.
+	NoLoginID bool
 }
 
 // Service is a running engine.
@@ -92,7 +95,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 // While it is unset a core may set it, once for each of its threads, and each time
 // moves a session counter that all jobs can read (SBX-15). Where it is set already,
 // or the kernel has none, the refusal is right.
-const serveScript = `{ echo 0 >/proc/self/loginuid; } 2>/dev/null; exec podman "$@"`
+const serveScript = `{ echo 0 >/proc/self/loginuid; } 2>/dev/null; ` + bareScript
+
+const bareScript = `exec podman "$@"`
 
 func (s *Service) launch(conf string, o Options) error {
 	log, err := os.OpenFile(filepath.Join(o.Dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -100,7 +105,11 @@ func (s *Service) launch(conf string, o Options) error {
 		return fmt.Errorf("open the engine's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command("sh", "-c", serveScript, "podman",
+	script := serveScript
+	if o.NoLoginID {
+		script = bareScript
+	}
+	cmd := exec.Command("sh", "-c", script, "podman",
 		"--root", filepath.Join(o.Dir, "root"), "--runroot", filepath.Join(o.Dir, "run"),
 		"--storage-driver", o.Driver, "--log-level", "warn",
 		"system", "service", "--time", "0", "unix://"+s.Socket)
@@ -152,6 +161,16 @@ func (s *Service) awaitAnswer(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// Kill ends the service process as a crash would, and leaves everything else; Start
+// with the same options takes over what is there.
+func (s *Service) Kill() error {
+	if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill podman system service: %w", err)
+	}
+	<-s.done
+	return nil
 }
 
 // Done is closed when the service process has ended.

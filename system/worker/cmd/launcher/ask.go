@@ -60,7 +60,8 @@ func notReady(state launcher.State) error {
 }
 
 func newSelfTestCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "selftest",
 		Short: "try every wall of the sandbox on this host; exit 0 if all stand",
 		Long: `selftest runs small hostile programs in the sandbox and prints what they met.
@@ -81,9 +82,11 @@ outcome; else the probes are run from here.`,
 					return err
 				}
 			}
-			return printWalls(cmd.OutOrStdout(), walls)
+			return printWalls(cmd.OutOrStdout(), walls, asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: passed, missing, walls")
+	return cmd
 }
 
 // selfTestHere runs the probes in this process, where no launcher serves.
@@ -103,28 +106,44 @@ func selfTestHere(cmd *cobra.Command, s *settings) ([]launcher.Wall, error) {
 	return service.Walls(report), nil
 }
 
-func printWalls(out io.Writer, walls []launcher.Wall) error {
+// printWalls prints a line for each wall, or one object, and returns an error that
+// names what is missing.
+func printWalls(out io.Writer, walls []launcher.Wall, asJSON bool) error {
+	missing := []string{}
+	for _, wall := range walls {
+		if !wall.Stands {
+			missing = append(missing, wall.Name)
+		}
+	}
+	var verdict error
+	switch {
+	case len(walls) == 0:
+		verdict = errors.New("self-test: no wall was tried")
+	case len(missing) > 0:
+		verdict = fmt.Errorf("self-test: %d of %d walls do not stand on this host: %s", len(missing), len(walls), strings.Join(missing, ", "))
+	}
+	if asJSON {
+		return errors.Join(json.NewEncoder(out).Encode(struct {
+			Passed  bool            `json:"passed"`
+			Missing []string        `json:"missing"`
+			Walls   []launcher.Wall `json:"walls"`
+		}{verdict == nil, missing, walls}), verdict)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var missing []string
 	for _, wall := range walls {
 		stands := "stands"
 		if !wall.Stands {
 			stands = "MISSING"
-			missing = append(missing, wall.Name)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", stands, wall.Name, wall.Detail)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(walls) == 0 {
-		return errors.New("self-test: no wall was tried")
+	if verdict == nil {
+		fmt.Fprintf(out, "all %d walls stand\n", len(walls))
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("self-test: %d of %d walls do not stand on this host: %s", len(missing), len(walls), strings.Join(missing, ", "))
-	}
-	_, err := fmt.Fprintf(out, "all %d walls stand\n", len(walls))
-	return err
+	return verdict
 }
 
 func newCheckCommand() *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -83,10 +84,10 @@ func freePort(t *testing.T) string {
 }
 
 // run executes one command line and returns its status and what it said.
-func (i *installation) run(t *testing.T, command string) (int, string) {
+func (i *installation) run(t *testing.T, command ...string) (int, string) {
 	t.Helper()
 	var out bytes.Buffer
-	code := execute(t.Context(), []string{command, "--config", i.config}, &out, &out)
+	code := execute(t.Context(), append(command, "--config", i.config), &out, &out)
 	return code, out.String()
 }
 
@@ -126,6 +127,15 @@ func TestCommands(t *testing.T) {
 	code, said := i.run(t, "selftest")
 	if code != exitOK || !strings.Contains(said, "walls stand") || strings.Contains(said, "MISSING") {
 		t.Fatalf("selftest alone: %d\n%s", code, said)
+	}
+	var report struct {
+		Passed  bool            `json:"passed"`
+		Missing []string        `json:"missing"`
+		Walls   []launcher.Wall `json:"walls"`
+	}
+	code, said = i.run(t, "selftest", "--json")
+	if err := json.Unmarshal([]byte(said), &report); err != nil || code != exitOK || !report.Passed || len(report.Missing) != 0 || len(report.Walls) < 30 {
+		t.Errorf("selftest --json: %d, %v\n%s", code, err, said)
 	}
 	stop := i.serve(t)
 	if code, said := i.run(t, "status"); code != exitOK || !strings.Contains(said, "phase   ready") {
@@ -167,7 +177,7 @@ func (i *installation) checkMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`glovebox_launcher_attempts_total{kind="exited"} 1`, "glovebox_launcher_slots_free 2", `glovebox_launcher_wall_stands{wall="memory"} 1`} {
+	for _, want := range []string{`glovebox_launcher_attempts_total{kind="exited"} 1`, "glovebox_launcher_slots_free 2", "glovebox_launcher_pool_size 2", "glovebox_launcher_pool_ready ", `glovebox_launcher_wall_stands{wall="memory"} 1`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("metrics lack %s", want)
 		}
@@ -186,6 +196,7 @@ func TestSettingsAreRefusedByKey(t *testing.T) {
 		"unknown key":          {"[slots]", "[slots]\nimages = 1", "slots.images: unknown key"},
 		"metrics for everyone": {i.metrics, "0.0.0.0:9467", "metrics.listen: is not a loopback address"},
 		"no memory":            {`"96MiB"`, `"1MiB"`, "sandbox.memory_bytes: is 1048576"},
+		"more warm than slots": {"[sandbox]", "[sandbox]\nwarm = 3", "sandbox.warm: is 3"},
 		"user ids of the host": {"[slots]", "[slots]\nuid_base = 1000", "slots.uid_base: leaves no room"},
 		"relative root":        {`root = "` + i.dir + `/slots"`, `root = "slots"`, "slots.root: is not an absolute path"},
 		"another runtime":      {"[sandbox]", "[sandbox]\nruntime = \"runsc\"", `the engine runs containers with runc, configured is sandbox.runtime = "runsc"`},

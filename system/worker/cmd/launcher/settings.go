@@ -122,6 +122,7 @@ func (s *settings) Validate() config.Problems {
 	c.NotEmpty("engine.socket", s.Engine.Socket, "the absolute path of podman's socket")
 	c.Require(filepath.IsAbs(s.Slots.Root) && filepath.Clean(s.Slots.Root) != "/", "slots.root", "is not an absolute path below /", "an absolute path", "set a folder of the launcher's own")
 	c.Range("sandbox.slots", s.Sandbox.Slots, 1, 256, "slots")
+	c.Range("sandbox.warm", s.Sandbox.Warm, -1, s.Sandbox.Slots, "slots with a container made ahead (-1: all)")
 	s.checkRange(&c)
 	switch slotfs.Backing(s.Slots.Backing) {
 	case slotfs.Auto, slotfs.Tmpfs, slotfs.Loop:

@@ -15,13 +15,20 @@ import (
 // Service starts a private podman service for the test and stops it at its end.
 func Service(t testing.TB) *engine.Service {
 	t.Helper()
+	return ServiceWith(t, engine.Options{})
+}
+
+// ServiceWith is Service with options other than the folder.
+func ServiceWith(t testing.TB, o engine.Options) *engine.Service {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "gbe")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	s, err := engine.Start(ctx, engine.Options{Dir: dir})
+	o.Dir = dir
+	s, err := engine.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,6 +117,7 @@ var refused = []string{
 	"socket_inet", "socket_inet6", "socket_unix", "socket_netlink", "socket_packet", "socket_vsock",
 	"unshare_user", "unshare_mount", "fork", "clone_process", "memfd", "write_exec",
 	"input_for_writing", "create_in_out", "create_in_root", "proc_counters", "raise_limit", "preallocate",
+	"login_id",
 }
 
 // judgeWalls reads the one probe that tries many things.

@@ -128,8 +128,9 @@ func (f finding) status(field string) string {
 	return "absent"
 }
 
-// try runs one probe as an attempt like any other.
-func (t *Tester) try(ctx context.Context, p probe) (finding, error) {
+// try runs one probe as an attempt like any other. One that cannot be removed again
+// proves nothing: the core could not be either.
+func (t *Tester) try(ctx context.Context, p probe) (f finding, err error) {
 	m := t.Maker
 	m.Image, m.Profile, m.Alter = t.Probe, p.profile, p.alter
 	m.FS.ImageBytes, m.FS.ImageFiles = t.Probe.Bytes, t.Probe.Files
@@ -141,13 +142,15 @@ func (t *Tester) try(ctx context.Context, p probe) (finding, error) {
 		defer func() {
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
-			_ = a.Close(closing) // what is left is found by the next start's clean-up
+			if closeErr := a.Close(closing); closeErr != nil { // what is left is found by the next clean-up
+				err = errors.Join(err, fmt.Errorf("remove the probe: %w", closeErr))
+			}
 		}()
 	}
 	if err != nil {
 		return finding{}, err
 	}
-	if _, err := io.WriteString(a.Input(), p.command); err != nil {
+	if _, err = io.WriteString(a.Input(), p.command); err != nil {
 		return finding{}, fmt.Errorf("write the probe's command: %w", err)
 	}
 	v, err := a.Run(ctx)

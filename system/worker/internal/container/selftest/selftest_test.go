@@ -3,13 +3,16 @@ package selftest_test
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"glovebox/ci/engine"
 	"glovebox/system/worker/internal/container"
 	"glovebox/system/worker/internal/container/enginetest"
+	"glovebox/system/worker/internal/container/podman"
 	"glovebox/system/worker/internal/container/seccomp"
 	"glovebox/system/worker/internal/container/selftest"
 	"glovebox/threat-model/evidence"
@@ -135,5 +138,32 @@ func TestEachMissingWallIsNamed(t *testing.T) {
 				t.Errorf("missing are %v, wanted %v alone", missing, c.want)
 			}
 		})
+	}
+}
+
+// An engine without an audit login id lets the core set one, and by that move a
+// counter that other jobs can read. Where this machine's login gave it one already,
+// it cannot be taken away, and the wall stands.
+func TestEngineWithoutALoginIDIsNamed(t *testing.T) {
+	evidence.Proves(t, "SBX-10", "SBX-15")
+	own, err := os.ReadFile("/proc/self/loginuid")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	unset := string(own) == "4294967295"
+	for _, c := range []struct {
+		without bool
+		missing bool
+	}{{false, false}, {true, unset}} {
+		e, err := podman.Open(t.Context(), enginetest.ServiceWith(t, engine.Options{NoLoginID: c.without}).Socket, "runc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt := tester(t, e)
+		tt.TestOnlyProbes("walls")
+		missing := tt.Run(t.Context()).Missing()
+		if slices.Contains(missing, "login_id") != c.missing || len(missing) > 1 {
+			t.Errorf("without a login id %v: missing are %v", c.without, missing)
+		}
 	}
 }

@@ -84,7 +84,9 @@ func (a *Attempt) ensurePrepared(ctx context.Context) error {
 // prepare leaves a process that waits to become the core, and its monitor, held by
 // descriptor.
 func (a *Attempt) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	// Not cut short: an engine that was told to forget the request in the middle might
+	// make the container after it was removed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
 	a.prepared = true
 	a.initAt = time.Now()
