@@ -222,7 +222,14 @@ func (c *campaign) round(ctx context.Context, random *rand.Rand, kinds []fault.K
 	}
 	if round.NotDone == "" {
 		round.Broken = c.recorder.Now()
-		wait(ctx, hold) // the fault's own: how long it lasts
+		lasts := time.NewTimer(hold) // the fault's own: how long it lasts
+		if !slices.ContainsFunc(kinds, func(k fault.Kind) bool { return !k.GoesOn }) {
+			c.goesOn(ctx, round.Faults)
+		}
+		select {
+		case <-ctx.Done():
+		case <-lasts.C:
+		}
 	}
 	round.Heal = c.recorder.Now()
 	// Links and disks first: what starts again needs them.
@@ -249,13 +256,4 @@ func restarts(f fault.Fault) int {
 		return 1
 	}
 	return 0
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

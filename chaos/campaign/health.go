@@ -58,9 +58,20 @@ func (c *campaign) unwell(ctx context.Context) string {
 	return ""
 }
 
+// goesOn requires that each server takes a job and gives its result while
+// something is broken that must not stop it.
+func (c *campaign) goesOn(ctx context.Context, faults []string) {
+	for i := range c.rig.Public {
+		why := c.throughServer(ctx, i)
+		if why != "" && ctx.Err() == nil {
+			c.finding("service-goes-on", "", fmt.Sprintf("during %s: %s", strings.Join(faults, " and "), why))
+		}
+	}
+}
+
 // probeTime bounds one job that looks at the health of a server: a lease that runs
 // out, and a run.
-const probeTime = rig.Lease + 20*time.Second
+const probeTime = rig.Lease + 40*time.Second
 
 // throughServer has server i take a job and give its result.
 func (c *campaign) throughServer(ctx context.Context, i int) string {

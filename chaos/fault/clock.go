@@ -13,7 +13,7 @@ func clockKinds() []Kind {
 	var all []Kind
 	for _, role := range []string{"server", "worker", "sweeper"} {
 		all = append(all, Kind{
-			Name: "clock-" + role, Title: "the clock of a " + role + " off by hours", Requirements: []string{"JOB-06", "JOB-08", "STO-03"},
+			GoesOn: true, Name: "clock-" + role, Title: "the clock of a " + role + " off by hours", Requirements: []string{"JOB-06", "JOB-08", "STO-03"},
 			Make: func(random *rand.Rand, r *rig.Rig) Fault {
 				skew := between(random, time.Hour, 6*time.Hour).Round(time.Minute)
 				if random.IntN(2) == 0 {

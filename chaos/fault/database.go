@@ -38,7 +38,7 @@ func databaseKinds() []Kind {
 			Make: func(*rand.Rand, *rig.Rig) Fault { return &endSessions{} },
 		},
 		{
-			Name: "old-snapshot", Title: "an old snapshot held open in PostgreSQL", Requirements: []string{"JOB-02"},
+			GoesOn: true, Name: "old-snapshot", Title: "an old snapshot held open in PostgreSQL", Requirements: []string{"JOB-02"},
 			Make: func(random *rand.Rand, _ *rig.Rig) Fault {
 				return &oldSnapshot{hold: between(random, 6*time.Second, 12*time.Second)}
 			},

@@ -47,6 +47,7 @@ type Kind struct {
 	Name         string // as CASE= selects it
 	Family       string // faults of one family may touch the same thing
 	Alone        bool   // it needs the rest of the system whole
+	GoesOn       bool   // every server must still take jobs and give their results while it lasts
 	Title        string // as the report calls it
 	Requirements []string
 	// Make draws an instance: whom it hits, where, for how long.

@@ -29,7 +29,7 @@ func networkKinds() []Kind {
 			{"short", "connections break in the middle between %s"},
 		} {
 			all = append(all, Kind{
-				Name: "net-" + way.name + "-" + pair.name, Title: fmt.Sprintf(way.title, pair.title), Requirements: []string{"HAR-06", "JOB-08", "JOB-05"},
+				GoesOn: pair.name == "sweeper", Name: "net-" + way.name + "-" + pair.name, Title: fmt.Sprintf(way.title, pair.title), Requirements: []string{"HAR-06", "JOB-08", "JOB-05"},
 				Make: func(random *rand.Rand, r *rig.Rig) Fault {
 					var links []string
 					for _, name := range r.Links.Names() {

@@ -25,7 +25,7 @@ func operatorKinds() []Kind {
 			Make: func(*rand.Rand, *rig.Rig) Fault { return &rolling{role: "worker"} },
 		},
 		{
-			Name: "renew-certificates", Title: "every certificate renewed during running jobs", Requirements: []string{"JOB-08", "JOB-05"},
+			GoesOn: true, Name: "renew-certificates", Title: "every certificate renewed during running jobs", Requirements: []string{"JOB-08", "JOB-05"},
 			Make: func(*rand.Rand, *rig.Rig) Fault { return &renewal{} },
 		},
 	}

@@ -26,7 +26,7 @@ func processKinds() []Kind {
 				},
 			},
 			Kind{
-				Name: "stop-" + role, Title: "SIGSTOP of a " + role + " past the lease, then SIGCONT", Requirements: []string{"HAR-06", "JOB-08", "JOB-06"},
+				GoesOn: role != "server", Name: "stop-" + role, Title: "SIGSTOP of a " + role + " past the lease, then SIGCONT", Requirements: []string{"HAR-06", "JOB-08", "JOB-06"},
 				Make: func(random *rand.Rand, r *rig.Rig) Fault {
 					return &freeze{name: pick(random, ofRole(r, role)), hold: rig.Lease + between(random, time.Second, 3*time.Second)}
 				},

@@ -38,10 +38,6 @@ func Table(out io.Writer, run model.Run, record history.Record, violations []his
 	}
 	for _, rule := range validate.Rules() {
 		fmt.Fprintf(out, "%-30s %-7s %3d violations   %s\n", rule.Name, rule.Requirement, by[rule.Name], rule.Says)
-		delete(by, rule.Name)
-	}
-	for rule, n := range by {
-		fmt.Fprintf(out, "%-30s %-7s %3d violations\n", rule, "", n)
 	}
 	for i, v := range violations {
 		if i == shown {

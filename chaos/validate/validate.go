@@ -62,7 +62,12 @@ func violation(rule, job, format string, args ...any) history.Violation {
 	return history.Violation{Rule: rule, Job: job, Text: fmt.Sprintf(format, args...)}
 }
 
-func findings(run model.Run, _ history.Record) []history.Violation { return run.Findings }
+func findings(run model.Run, _ history.Record) (found []history.Violation) {
+	for _, f := range run.Findings {
+		found = append(found, violation("nothing-seen", f.Job, "%s: %s", f.Rule, f.Text))
+	}
+	return found
+}
 
 func each(rule string, texts []string) []history.Violation {
 	var found []history.Violation
