@@ -194,18 +194,16 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 			t.Errorf("%s, %s: found only %+v", c.rule, c.how, found)
 		}
 	}
+	ids, err := evidence.Requirements()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, invariant := range history.Invariants() {
 		if !planted[invariant.Name] {
 			t.Errorf("nothing breaks %s", invariant.Name)
 		}
-		if _, err := evidence.Requirements(); err != nil || invariant.Says == "" {
-			t.Errorf("%s says nothing, %v", invariant.Name, err)
-		}
-	}
-	ids, _ := evidence.Requirements()
-	for _, invariant := range history.Invariants() {
-		if _, ok := ids[invariant.Requirement]; !ok {
-			t.Errorf("%s stands for %s, which is no requirement", invariant.Name, invariant.Requirement)
+		if _, ok := ids[invariant.Requirement]; !ok || invariant.Says == "" {
+			t.Errorf("%s stands for %q and says %q", invariant.Name, invariant.Requirement, invariant.Says)
 		}
 	}
 }
@@ -245,7 +243,8 @@ func TestASavedHistoryIsTheSameWhenReadAgain(t *testing.T) {
 		"a line is missing":    strings.Join(slices.Delete(slices.Clone(lines), 3, 4), ""),
 		"without rules":        strings.Join(lines[1:], ""),
 		"an unknown key":       strings.Replace(saved.String(), `"caller"`, `"caler"`, 1) + `{"event":{"opp":"claim"}}`,
-		"a line of two kinds":  strings.Join(lines, "") + `{"now":"2026-01-01T00:00:00Z","end":{}}`,
+		"two values on a line": strings.Join(lines, "") + `{"now":"2026-01-01T00:00:00Z"}`,
+		"a line of two kinds":  strings.Join(lines, "") + "\n" + `{"now":"2026-01-01T00:00:00Z","end":{}}`,
 		"a line of no kind":    strings.Join(lines, "") + "\n{}",
 		"a file that is empty": "",
 	} {

@@ -90,7 +90,7 @@ func Decode(r io.Reader) (Record, error) {
 		if err := dec.Decode(&l); err != nil {
 			return Record{}, fmt.Errorf("line %d of the history: %w", n, err)
 		}
-		if l.fields() != 1 {
+		if l.fields() != 1 || dec.More() {
 			return Record{}, fmt.Errorf("line %d of the history is not one of rules, event, now, job, transition, end", n)
 		}
 		switch {
