@@ -101,17 +101,6 @@ func TestJudgeOfAChannel(t *testing.T) {
 	}
 }
 
-func TestInventoryNoticesEachChange(t *testing.T) {
-	before := inventory{"sysctl a": "1", "file /dev/x": "c", "process 7": "there"}
-	if got := changes(before, inventory{"sysctl a": "1", "file /dev/x": "c", "process 7": "there"}); len(got) != 0 {
-		t.Fatalf("control: %v", got)
-	}
-	got := changes(before, inventory{"sysctl a": "2", "process 7": "there", "mount /slots/a": "there"})
-	if len(got) != 3 {
-		t.Errorf("%v", got)
-	}
-}
-
 // The table of settings taken away must name each row of the spec.
 func TestEveryRowOfTheSpecCanBeTakenAway(t *testing.T) {
 	var fields strings.Builder

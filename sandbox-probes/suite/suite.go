@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) (evidence.Document, error) {
 	if err := s.open(ctx); err != nil {
 		return s.doc, err
 	}
-	before, err := takeInventory(s.bench.Dir())
+	before, err := s.inventory()
 	if err != nil {
 		return s.doc, errors.Join(err, s.bench.Close())
 	}

@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ func (s *Suite) walls(ctx context.Context) error {
 	if !s.wantsStage("walls/") {
 		return nil
 	}
+	var table wallTable
 	for _, wall := range probe.Walls() {
 		id := "walls/" + wall.ID
 		if !s.wants(id) {
@@ -40,7 +43,16 @@ func (s *Suite) walls(ctx context.Context) error {
 			c.Verdict, c.Detail = evidence.Breached, "nobody reports that it is missing"
 		}
 		s.file(c)
+		table = append(table, wallRow{wall, reports})
 	}
+	if s.opts.Case != "" {
+		return nil // a part of the table is no table
+	}
+	path := filepath.Join(s.opts.Root, "out/probes/walls.md")
+	if err := os.WriteFile(path, table.markdown(), 0o644); err != nil {
+		return fmt.Errorf("write the table of walls: %w", err)
+	}
+	fmt.Fprintf(s.opts.Out, "            %s: %s\n", path, table.summary())
 	return nil
 }
 
