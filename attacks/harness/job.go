@@ -104,3 +104,6 @@ func Hash(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
+
+// Patience is how long a case waits for what the system does by itself.
+const Patience = 30 * time.Second

@@ -45,8 +45,17 @@ func (e *Env) OnDisk(marker string) []string {
 
 // HoldersOf returns the regular files below root that hold marker.
 func (e *Env) HoldersOf(root, marker string) []string {
-	var found []string
-	needle := map[string][]byte{"marker": []byte(marker)}
+	return e.Holders(root, map[string]string{"marker": marker})["marker"]
+}
+
+// Holders returns, for each named needle, the regular files below root that hold
+// it, in one pass over them.
+func (e *Env) Holders(root string, needles map[string]string) map[string][]string {
+	wanted := make(map[string][]byte, len(needles))
+	for name, text := range needles {
+		wanted[name] = []byte(text)
+	}
+	found := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil // it went while we looked
@@ -54,9 +63,9 @@ func (e *Env) HoldersOf(root, marker string) []string {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		hits, err := oracle.Search(path, needle)
-		if len(hits) > 0 {
-			found = append(found, strings.TrimPrefix(path, root+"/"))
+		hits, err := oracle.Search(path, wanted)
+		for _, name := range hits {
+			found[name] = append(found[name], strings.TrimPrefix(path, root+"/"))
 		}
 		return err
 	})

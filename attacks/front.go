@@ -1,0 +1,13 @@
+package attacks
+
+import "glovebox/attacks/harness"
+
+// front are the families against the public interface and its transport.
+var front = []harness.Family{
+	auth,
+	bruteforce,
+	tokens,
+	tenancy,
+	mass,
+	download,
+}
