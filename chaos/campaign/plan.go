@@ -75,12 +75,11 @@ func Short(seed uint64) Plan {
 		return found
 	}
 	groups := [][]fault.Kind{
-		named("kill-worker", "kill-launcher", "kill-server", "kill-everything"),
+		named("kill-worker", "kill-launcher", "kill-server", "kill-everything", "kill-engine", "stop-engine"),
 		named("stop-worker", "stop-server", "stop-launcher"),
 		named("crash-finish"),
 		named("crash-submit", "crash-sweep", "kill-sweeper", "stop-sweeper", "clock-"),
 		named("kill-postgres", "restart-postgres", "end-sessions", "old-snapshot", "stop-postgres"),
-		named("kill-engine", "stop-engine"),
 		named("net-"),
 		named("disk-full"),
 		named("flip-input", "cut-input", "flip-result", "cut-result"),

@@ -50,6 +50,7 @@ type Kind struct {
 	GoesOn       bool   // every server must still take jobs and give their results while it lasts
 	Title        string // as the report calls it
 	Requirements []string
+	Threats      []string
 	// Make draws an instance: whom it hits, where, for how long.
 	Make func(*rand.Rand, *rig.Rig) Fault
 }
@@ -67,7 +68,7 @@ func Kinds() []Kind {
 		{"process", false, clockKinds()}, {"process", true, operatorKinds()}, {"network", false, networkKinds()}, {"disk", false, diskKinds()}, {"damage", true, damageKinds()},
 	} {
 		for _, k := range family.kinds {
-			k.Family, k.Alone = family.name, family.alone
+			k.Family, k.Alone, k.Threats = family.name, family.alone, threatsOf(k.Name)
 			all = append(all, k)
 		}
 	}

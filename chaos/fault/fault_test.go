@@ -42,7 +42,7 @@ func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	claimed := map[string]bool{}
 	for _, k := range Kinds() {
-		if seen[k.Name] || k.Title == "" || k.Family == "" || len(k.Requirements) == 0 {
+		if seen[k.Name] || k.Title == "" || k.Family == "" || len(k.Requirements) == 0 || len(k.Threats) == 0 {
 			t.Errorf("%+v stands twice or is not whole", k)
 		}
 		seen[k.Name] = true

@@ -57,14 +57,14 @@ func Evidence(root, path string, run model.Run, record history.Record, violation
 }
 
 func kindCases(s validate.Summary, held bool) []evidence.Case {
-	requirements := map[string][]string{}
+	known := map[string]fault.Kind{}
 	for _, k := range fault.Kinds() {
-		requirements[k.Name] = k.Requirements
+		known[k.Name] = k
 	}
 	var cases []evidence.Case
 	for _, k := range s.Kinds {
 		c := evidence.Case{
-			ID: "chaos/fault/" + k.Kind, Title: k.Title, Requirements: requirements[k.Kind], Oracle: oracle, Verdict: evidence.Held,
+			ID: "chaos/fault/" + k.Kind, Title: k.Title, Requirements: known[k.Kind].Requirements, Threats: known[k.Kind].Threats, Oracle: oracle, Verdict: evidence.Held,
 			Tried: fmt.Sprintf("%d times under load", k.Done), Detail: "worst time to recover " + k.Worst.Round(time.Millisecond).String(), DurationMS: k.Worst.Milliseconds(),
 		}
 		switch {
