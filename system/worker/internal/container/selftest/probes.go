@@ -80,19 +80,20 @@ func (t *Tester) probes() []probe {
 	}
 }
 
-// probeCPUs is the quota of the cpu probe: so little that even a busy host gives
-// two threads more where nothing holds them back.
-const probeCPUs = 0.2
+// probeCPUs is the quota of the cpu probe: so little that even a busy host gives two
+// threads more in some tenth of a second, and the kernel has to hold them back.
+const probeCPUs = 0.05
 
 // mostCPUs is what the probe may get of it, with an allowance for the quota's grain.
 const mostCPUs = probeCPUs + 0.15
 
-// judgeCPU compares processor time with time.
+// judgeCPU demands that the kernel held the probe back, and that it did so enough:
+// processor time alone would let a busy host pass for one with a quota.
 func judgeCPU(f finding) (bool, string) {
 	used, err1 := f.number("cpu_ms")
 	wall, err2 := f.number("wall_ms")
-	standing := err1 == nil && err2 == nil && used > 0 && float64(used) <= mostCPUs*float64(wall)
-	return standing, fmt.Sprintf("%d ms of processor in %d ms at a quota of %g (%s)", used, wall, probeCPUs, ended(f.verdict))
+	standing := err1 == nil && err2 == nil && used > 0 && float64(used) <= mostCPUs*float64(wall) && f.throttled > 0
+	return standing, fmt.Sprintf("%d ms of processor in %d ms at a quota of %g, held back %d times (%s)", used, wall, probeCPUs, f.throttled, ended(f.verdict))
 }
 
 func one(name string, judge func(finding) (bool, string)) func(finding) []Wall {

@@ -11,7 +11,7 @@
 //	memory         address space                    the cgroup's memory limit
 //	address_space  -                                the core's own address space
 //	tasks          the filter's rule on clone       the task limit
-//	cpu            quota set to a fifth              the quota
+//	cpu            quota set to a twentieth          the quota
 //	forbidden      -                                the filter's kill
 //	endless        deadline set to half a second    the deadline
 package selftest
@@ -104,8 +104,9 @@ func (t *Tester) Run(ctx context.Context) Report {
 
 // finding is what one probe brought back.
 type finding struct {
-	verdict verdict.Verdict
-	lines   string
+	verdict   verdict.Verdict
+	lines     string
+	throttled int // how often the kernel held it back for the quota
 }
 
 // number returns the value the probe said of name.
@@ -164,9 +165,13 @@ func (t *Tester) try(ctx context.Context, p probe) (f finding, err error) {
 	if err != nil {
 		return finding{}, fmt.Errorf("read the probe's result: %w", err)
 	}
+	throttled, err := a.Throttled()
+	if err != nil {
+		return finding{}, err
+	}
 	// Behind the lines the file may be a hole up to its bound.
 	text, _, _ := strings.Cut(string(lines), "\x00")
-	return finding{verdict: v, lines: text}, nil
+	return finding{verdict: v, lines: text, throttled: throttled}, nil
 }
 
 // setRlimit changes one limit of a spec.

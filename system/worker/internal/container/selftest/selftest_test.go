@@ -101,9 +101,11 @@ func TestEachMissingWallIsNamed(t *testing.T) {
 				setCgroup("memory", "memory.limit_in_bytes", "-1")(t, s)
 			}, []string{"walls", "memory"}, []string{"memory"},
 		},
-		"address space":     {rlimit("as", 1<<44), nil, []string{"address_space", "memory"}, []string{"address_space"}},
-		"task limit":        {func(s *container.Spec) { s.Pids = 4096 }, setCgroup("pids", "pids.max", "max"), []string{"tasks", "walls"}, []string{"tasks"}},
-		"cpu quota":         {nil, setCgroup("cpu", "cpu.cfs_quota_us", "-1"), []string{"cpu", "walls"}, []string{"cpu"}},
+		"address space": {rlimit("as", 1<<44), nil, []string{"address_space", "memory"}, []string{"address_space"}},
+		"task limit":    {func(s *container.Spec) { s.Pids = 4096 }, setCgroup("pids", "pids.max", "max"), []string{"tasks", "walls"}, []string{"tasks"}},
+		"cpu quota": { // before the container is made, which the kernel would hold back too
+			func(s *container.Spec) { setCgroup("cpu", "cpu.cfs_quota_us", "-1")(t, *s) }, nil, []string{"cpu", "walls"}, []string{"cpu"},
+		},
 		"file size":         {rlimit("fsize", 1<<40), nil, []string{"walls"}, []string{"file_size"}},
 		"no new privileges": {func(s *container.Spec) { s.NoNewPrivileges = false }, nil, []string{"walls", "memory"}, []string{"probe_walls", "probe_memory"}}, // the filter cannot be loaded without it: no start at all
 		"capabilities":      {func(s *container.Spec) { s.DropCapabilities = nil }, nil, []string{"walls"}, []string{"capabilities_bounding"}},

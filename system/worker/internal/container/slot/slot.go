@@ -130,6 +130,9 @@ func (a *Attempt) Input() *os.File { return a.fs.Input }
 // Result is the descriptor to read the result through, once Run has returned.
 func (a *Attempt) Result() *os.File { return a.fs.Result }
 
+// Throttled is how often the kernel has held the attempt back for its cpu quota.
+func (a *Attempt) Throttled() (int, error) { return a.group.Throttled() }
+
 // DeathSeen is when the core was seen dead, zero where it was not.
 func (a *Attempt) DeathSeen() time.Time { return a.deadAt }
 
