@@ -67,6 +67,9 @@ func TestParallelHistoriesOnTheRealDatabaseHaveAnOrder(t *testing.T) {
 			t.Fatalf("%d violations after %d histories; seed %d", len(found), sum.histories, seed)
 		}
 		w.clear(t)
+		if n%25 == 24 {
+			t.Logf("%d histories so far", sum.histories)
+		}
 	}
 	t.Logf("%d histories, %d operations (%d refused, %d without an answer), %d connections cut, 0 violations, in %s; transitions %v; ends %v",
 		sum.histories, sum.operations, sum.refused, sum.maybe, w.wire.cuts.Load(), time.Since(began).Round(time.Second), sum.transitions, sum.status)

@@ -50,7 +50,7 @@ func (b *bundle) server(t *testing.T, dir string, edit ...func(*jobs.Settings)) 
 	return service
 }
 
-func TestTwoHundredEqualSubmissionsAreOneJob(t *testing.T) {
+func TestQ15TwoHundredEqualSubmissionsAreOneJob(t *testing.T) {
 	evidence.Proves(t, "API-04", "ARC-05")
 	t.Parallel()
 	b := setup(t)

@@ -318,9 +318,9 @@ func (s *swept) awaitLockWait(t *testing.T) {
 	}
 }
 
-// TestNothingAcknowledgedIsEverSwept runs sweepers without any age limit against
+// TestQ10NothingAcknowledgedIsEverSwept runs sweepers without any age limit against
 // clients and workers at full speed.
-func TestNothingAcknowledgedIsEverSwept(t *testing.T) {
+func TestQ10NothingAcknowledgedIsEverSwept(t *testing.T) {
 	evidence.Proves(t, "STO-03", "JOB-05")
 	t.Parallel()
 	s := setupSweep(t)
