@@ -21,7 +21,7 @@ func main() {
 	os.Exit(code)
 }
 
-// Exit statuses of every subcommand.
+// Exit statuses of every subcommand; verify and fsck have one more, exitFindings.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -46,6 +46,10 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
+	}
+	var findings findingsError
+	if errors.As(err, &findings) {
+		return exitFindings
 	}
 	return exitFailed
 }
@@ -87,6 +91,11 @@ needs.`,
 		newTokenCommand(),
 		newWorkerCommand(),
 		newJobCommand(),
+		newBackupCommand(),
+		newRestoreCommand(),
+		newResumeCommand(),
+		newVerifyCommand(),
+		newFsckCommand(),
 		newPKICommand(),
 	)
 	return root

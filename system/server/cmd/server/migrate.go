@@ -27,7 +27,8 @@ be made by an administrator of the database:
 
   glovebox-server migrate up --admin-url-file admin-url
   glovebox-server migrate set-password glovebox_server  --admin-url-file admin-url < password
-  ... and so on for glovebox_operator, glovebox_migrator, glovebox_sweeper, glovebox_observer
+  ... and so on for glovebox_operator, glovebox_migrator, glovebox_sweeper, glovebox_observer,
+  glovebox_backup
 
 Every later upgrade needs only the migrator's login (database.migrator_url):
 

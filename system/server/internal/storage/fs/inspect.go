@@ -146,6 +146,15 @@ func (s *Store) Look(ctx context.Context, key string) (Facts, error) {
 	return factsOf(path.Join(objectsFolder, shard), name, info), nil
 }
 
+// RemoveTemporary removes the entry at place if it is a temporary file that nobody
+// writes any more, as SweepTemp does with all of them.
+func (s *Store) RemoveTemporary(place string, age time.Duration) (removed bool, err error) {
+	if path.Dir(place) != tmpFolder {
+		return false, fmt.Errorf("%s is no temporary file", place)
+	}
+	return s.sweepTempFile(path.Base(place), time.Now().Add(-age))
+}
+
 // SetRight gives a plain object the mode that every object has, and, where the
 // caller may, the root's owner.
 func (s *Store) SetRight(ctx context.Context, key string) error {
