@@ -18,6 +18,7 @@ const (
 	laneHeight = 34.0
 	barHeight  = 20.0
 	axisHeight = 26.0
+	shadeLabel = 14.0 // below the lanes, for the faults' numbers
 )
 
 // timeline is one job's history: who asked what, who held which token when, and
@@ -25,6 +26,7 @@ const (
 type timeline struct {
 	Job    string
 	Height float64
+	Base   float64 // of the faults' numbers
 	Lanes  []lane
 	Marks  []mark // of the axis
 	Shades []bar  // faults, behind all lanes
@@ -57,12 +59,15 @@ type span struct{ from, until int64 }
 
 func (s span) x(at int64) float64 {
 	at = min(max(at, s.from), s.until)
-	return labelWidth + (drawWidth-labelWidth)*float64(at-s.from)/float64(max(s.until-s.from, 1))
+	return tenth(labelWidth + (drawWidth-labelWidth)*float64(at-s.from)/float64(max(s.until-s.from, 1)))
 }
+
+// tenth rounds: more digits are only noise in the page.
+func tenth(x float64) float64 { return math.Round(x*10) / 10 }
 
 func (s span) bar(from, until int64, y float64) bar {
 	x := s.x(from)
-	return bar{X: x, Y: y, Width: max(s.x(until)-x, 2), Height: barHeight}
+	return bar{X: x, Y: y, Width: max(tenth(s.x(until)-x), 2), Height: barHeight}
 }
 
 // marks are at most so many round times along the axis.
@@ -116,16 +121,20 @@ func drawTimeline(run model.Run, record history.Record, job string) timeline {
 	}
 	t.Lanes = append(t.Lanes, users)
 	t.Lanes = append(t.Lanes, holderLanes(s, holdings, since)...)
-	t.Height = axisHeight + float64(len(t.Lanes))*laneHeight
+	t.Height = axisHeight + float64(len(t.Lanes))*laneHeight + shadeLabel
+	t.Base = t.Height - 3
 	t.Marks = s.marks()
 	for i, r := range run.Rounds {
 		until := max(r.Recovered, r.Heal, r.Broken)
 		if !r.Done() || r.Inject > s.until || until < s.from {
 			continue
 		}
-		shade := s.bar(r.Inject, until, axisHeight-4)
-		shade.Height, shade.Text, shade.Title = t.Height-axisHeight+4, fmt.Sprint(i+1), fmt.Sprintf("fault %d: %s", i+1, strings.Join(r.Faults, " and "))
-		t.Shades = append(t.Shades, shade)
+		broken, healing := s.bar(r.Inject, r.Heal, axisHeight-4), s.bar(r.Heal, until, axisHeight-4)
+		for _, b := range []*bar{&broken, &healing} {
+			b.Height, b.Title = t.Height-axisHeight+4, fmt.Sprintf("fault %d: %s; recovered in %s", i+1, strings.Join(r.Faults, " and "), round(r.Recovery()))
+		}
+		broken.Text, healing.Class = fmt.Sprint(i+1), "healing"
+		t.Shades = append(t.Shades, healing, broken)
 	}
 	return t
 }
@@ -188,8 +197,8 @@ func drawOverview(run model.Run, record history.Record) overview {
 			continue
 		}
 		b := s.bar(int64(n)*s.until/slices, int64(n+1)*s.until/slices, 0)
-		b.Height = rateHeight * float64(count) / float64(o.Most)
-		b.Y = o.Height - b.Height
+		b.Height = tenth(rateHeight * float64(count) / float64(o.Most))
+		b.Y = tenth(o.Height - b.Height)
 		b.Title = fmt.Sprintf("%d completed", count)
 		o.Rates = append(o.Rates, b)
 	}
