@@ -72,6 +72,7 @@ func (s *System) serverConfig(i int) tree {
 	t.set("tls", "internal_client_ca", s.path("tls/internal-bundle.crt"))
 	t.set("database", "url_file", s.path("secrets/"+s.databaseSecret(i)))
 	t.set("database", "operator_url_file", s.path("secrets/operator.url"))
+	t.set("database", "backup_url_file", s.path("secrets/backup.url"))
 	t.set("database", "migrator_url_file", s.path("secrets/migrator.url"))
 	t.set("database", "sweeper_url_file", s.path("secrets/sweeper.url"))
 	t.set("auth", "token_secret_file", s.path("secrets/token-secret"))
