@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"glovebox/ci/image/recipe"
+	"glovebox/ci/leftovers"
 	"glovebox/ci/local"
 	"glovebox/sandbox-probes/catalogue"
 	"glovebox/threat-model/evidence"
@@ -292,7 +291,7 @@ const settle = 20 * time.Second
 // nothingLeft looks for what outlives the jobs: containers, mounts, folders.
 func (w *whole) nothingLeft(ctx context.Context) error {
 	c := evidence.Case{ID: "system/nothing-left", Title: "nothing outlives its attempt in the whole system", Requirements: []string{"SBX-12"}, Threats: []string{"BOX-D3"}, Tried: "all jobs of this stage",
-		Oracle: "the engine's list, the mount table, the slots' folders", Verdict: evidence.Held, Detail: "no container, mount or folder"}
+		Oracle: "the engine's list, processes, the mount table, cgroups, the slots' folders, descriptors", Verdict: evidence.Held, Detail: "nothing but the containers that are kept ready"}
 	deadline := time.Now().Add(settle)
 	for {
 		left, err := w.leftovers(ctx)
@@ -312,29 +311,10 @@ func (w *whole) nothingLeft(ctx context.Context) error {
 	return nil
 }
 
-func (w *whole) leftovers(ctx context.Context) (string, error) {
-	var left []string
-	out, err := exec.CommandContext(ctx, "podman", "--remote", "--url", "unix://"+w.system.Sockets.Engine, "ps", "--all", "--quiet").Output()
-	if err != nil {
-		return "", fmt.Errorf("ask the engine for its containers: %w", err)
-	}
-	if n := len(bytes.Fields(out)); n > 0 {
-		left = append(left, fmt.Sprintf("%d containers", n))
-	}
-	state := filepath.Dir(w.system.BinDir)
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(string(mounts), " "+filepath.Join(state, "slots-")); n > 0 {
-		left = append(left, fmt.Sprintf("%d mounts", n))
-	}
-	folders, err := filepath.Glob(filepath.Join(state, "slots-*", "a-*"))
-	if err != nil {
-		return "", err
-	}
-	if len(folders) > 0 {
-		left = append(left, fmt.Sprintf("%d folders", len(folders)))
-	}
-	return strings.Join(left, ", "), nil
+func (w *whole) leftovers(context.Context) (string, error) {
+	found, err := leftovers.Host{
+		State: filepath.Dir(w.system.BinDir), Launchers: len(w.system.PIDs.Launcher), Engine: w.system.Sockets.Engine,
+		Holders: append(append([]int{}, w.system.PIDs.Launcher...), w.system.PIDs.Worker...),
+	}.Found()
+	return strings.Join(found, ", "), err
 }
