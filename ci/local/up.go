@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -160,6 +161,7 @@ func (s *System) startDatabase(ctx context.Context) error {
 		s.writeSecret("operator.url", urls["glovebox_operator"].Reveal(), 0),
 		s.writeSecret("backup.url", urls["glovebox_backup"].Reveal(), 0),
 		s.writeSecret("migrator.url", urls["glovebox_migrator"].Reveal(), 0),
+		s.writeSecret("backup.url", urls["glovebox_backup"].Reveal(), 0),
 		s.writeSecret("token-secret", hex.EncodeToString(tokenSecret), uids["server"]))
 }
 
@@ -292,7 +294,9 @@ func (s *System) awaitReady(ctx context.Context, i int) error {
 		}
 		defer resp.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-		return resp.StatusCode == http.StatusOK, fmt.Errorf("answers %d: %s", resp.StatusCode, body)
+		// Paused after a restore it serves too, as far as it may.
+		up := resp.StatusCode == http.StatusOK || strings.Contains(string(body), "paused after a restore")
+		return up, fmt.Errorf("answers %d: %s", resp.StatusCode, body)
 	})
 }
 

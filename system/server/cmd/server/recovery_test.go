@@ -305,7 +305,7 @@ func TestARestoreRefusesWhatItWouldHarm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, content := range map[string][]byte{"flipped": flipped(whole), "cut": whole[:len(whole)-1], "gone": nil} {
+		for what, content := range map[string][]byte{"flipped": flipped(whole), "cut": whole[:len(whole)-2], "gone": nil} {
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
 			}
