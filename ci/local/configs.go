@@ -75,7 +75,6 @@ func (s *System) serverConfig(i int) tree {
 	t.set("database", "backup_url_file", s.path("secrets/backup.url"))
 	t.set("database", "migrator_url_file", s.path("secrets/migrator.url"))
 	t.set("database", "sweeper_url_file", s.path("secrets/sweeper.url"))
-	t.set("database", "backup_url_file", s.path("secrets/backup.url"))
 	t.set("auth", "token_secret_file", s.path("secrets/token-secret"))
 	t.set("storage", "root", s.path("storage"))
 	t.set("limits", "min_free_bytes", "64MiB")

@@ -161,7 +161,6 @@ func (s *System) startDatabase(ctx context.Context) error {
 		s.writeSecret("operator.url", urls["glovebox_operator"].Reveal(), 0),
 		s.writeSecret("backup.url", urls["glovebox_backup"].Reveal(), 0),
 		s.writeSecret("migrator.url", urls["glovebox_migrator"].Reveal(), 0),
-		s.writeSecret("backup.url", urls["glovebox_backup"].Reveal(), 0),
 		s.writeSecret("token-secret", hex.EncodeToString(tokenSecret), uids["server"]))
 }
 
