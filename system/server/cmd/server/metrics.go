@@ -40,10 +40,10 @@ func (f *figures) observe(api string) func(route, method string, status int, too
 
 // queueCollector asks the database when somebody scrapes, and only then.
 type queueCollector struct {
-	store           *jobstore.Store
-	free            func() (int64, error)
-	log             *slog.Logger
-	jobs, age, room *prometheus.Desc
+	store                 *jobstore.Store
+	free                  func() (int64, error)
+	log                   *slog.Logger
+	jobs, age, room, dead *prometheus.Desc
 }
 
 func newQueueCollector(store *jobstore.Store, free func() (int64, error), log *slog.Logger) *queueCollector {
@@ -52,6 +52,7 @@ func newQueueCollector(store *jobstore.Store, free func() (int64, error), log *s
 		jobs: prometheus.NewDesc("glovebox_jobs", "Jobs that are not finished, by status.", []string{"status"}, nil),
 		age:  prometheus.NewDesc("glovebox_queue_oldest_seconds", "How long the oldest pending job has waited.", nil, nil),
 		room: prometheus.NewDesc("glovebox_storage_free_bytes", "Bytes that may still be stored above limits.min_free_bytes.", nil, nil),
+		dead: prometheus.NewDesc("glovebox_jobs_dead_rows", "Dead rows of the jobs table; if they only grow, a session holds an old snapshot open.", nil, nil),
 	}
 }
 
@@ -60,6 +61,7 @@ func (c *queueCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.jobs
 	out <- c.age
 	out <- c.room
+	out <- c.dead
 }
 
 // Collect implements prometheus.Collector. A figure that cannot be had is left out.
@@ -72,6 +74,11 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(depth.Pending), "pending")
 		out <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(depth.Processing), "processing")
 		out <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, depth.OldestPending.Seconds())
+	}
+	if dead, err := c.store.DeadRows(ctx); err != nil {
+		c.log.Warn("cannot count dead rows", "error", err)
+	} else {
+		out <- prometheus.MustNewConstMetric(c.dead, prometheus.GaugeValue, float64(dead))
 	}
 	if free, err := c.free(); err != nil {
 		c.log.Warn("cannot measure the free space", "error", err)

@@ -268,7 +268,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`glovebox_jobs{status="pending"} 1`, `glovebox_jobs{status="processing"} 0`, "glovebox_queue_oldest_seconds", "glovebox_storage_free_bytes",
+		`glovebox_jobs{status="pending"} 1`, `glovebox_jobs{status="processing"} 0`, "glovebox_queue_oldest_seconds", "glovebox_storage_free_bytes", "glovebox_jobs_dead_rows",
 		`glovebox_http_request_duration_seconds_count{api="public",method="GET",route="/api/v1/jobs/{id}",status="404"} 1`,
 		`glovebox_http_request_duration_seconds_count{api="public",method="GET",route="unmatched",status="404"} 1`,
 	} {

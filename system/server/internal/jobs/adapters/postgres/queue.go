@@ -69,3 +69,12 @@ func (s *Store) Depth(ctx context.Context) (Depth, error) {
 	d.OldestPending = time.Duration(seconds * float64(time.Second))
 	return d, fault("count the queue", err)
 }
+
+// DeadRows returns how many rows of the jobs table are dead and not yet cleared
+// away, as the database counts them. It grows without end while some session,
+// whoever's, holds an old snapshot open: then each claim walks over them.
+func (s *Store) DeadRows(ctx context.Context) (int64, error) {
+	var rows int64
+	err := s.pool.QueryRow(ctx, "SELECT coalesce(pg_stat_get_dead_tuples('app.jobs'::regclass), 0)").Scan(&rows)
+	return rows, fault("count dead rows", err)
+}

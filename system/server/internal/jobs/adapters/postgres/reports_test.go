@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"glovebox/system/protocol"
+	"glovebox/system/protocol/failure"
 	"glovebox/system/server/internal/jobs"
 	"glovebox/system/server/internal/jobs/adapters/postgres"
 	"glovebox/system/server/internal/jobs/domain"
@@ -323,5 +325,116 @@ func TestQ28AFullDiskRefusesAndRecovers(t *testing.T) {
 	}
 	if events := s.history(t, id); len(events) != 3 {
 		t.Errorf("the history is %+v", events)
+	}
+}
+
+// What the kernel told apart stays apart to the owner and in the history.
+func TestQ22ReasonsStayApart(t *testing.T) {
+	evidence.Proves(t, "JOB-11")
+	t.Parallel()
+	s := setupSweep(t)
+	for code, retryable := range map[failure.Code]bool{
+		failure.OutOfMemory: true, failure.Timeout: true, failure.CoreCrashed: false, failure.CoreForbiddenCall: false, failure.SandboxFailure: true,
+	} {
+		id := s.submit(t)
+		s.exec(t, "UPDATE app.jobs SET max_attempts = 1 WHERE id = $1", id)
+		f := s.claimBy(t, "w-1")
+		if _, err := s.server.Fail(t.Context(), f, code, !retryable, "", ""); domain.CodeOf(err) != domain.CodeInvalidFailure {
+			t.Errorf("%s with the wrong retryable: %v", code, err)
+		}
+		if _, err := s.server.Fail(t.Context(), f, code, retryable, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		view, err := s.server.Status(t.Context(), s.owner, id)
+		if events := s.history(t, id); err != nil || view.ErrorCode != code || events[len(events)-1].ErrorCode != code {
+			t.Errorf("%s became %q for the owner, %v, and %+v", code, view.ErrorCode, err, events)
+		}
+	}
+}
+
+// claimCost is how many pages the search for the next job touches.
+func (s *swept) claimCost(t *testing.T) (pages int) {
+	t.Helper()
+	var plan []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	err := s.admin.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
+		SELECT p.id FROM app.jobs p WHERE p.status = 'pending' AND p.next_attempt_at <= now() ORDER BY p.fair_key, p.id LIMIT 1 FOR UPDATE SKIP LOCKED`).Scan(&plan)
+	if err != nil || len(plan) != 1 {
+		t.Fatalf("explain: %v", err)
+	}
+	return plan[0].Plan.Hit + plan[0].Plan.Read
+}
+
+// A session holds an old snapshot open, so that no dead row can be cleared away.
+// The figure for it rises, a claim costs a few pages for each job that passed and
+// no more, and all is well again when the snapshot has gone.
+func TestQ40AnOldSnapshotIsSeenBoundedAndSurvived(t *testing.T) {
+	evidence.Proves(t, "JOB-02")
+	t.Parallel()
+	s := setupSweep(t)
+	const lives = 200
+	live := func() {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range lives / 4 {
+					s.submit(t)
+					if err := s.finish(t.Context(), s.claimBy(t, "w-1"), "out"); err != nil {
+						t.Errorf("finish: %v", err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	snapshot, err := s.admin.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen int
+	if err := snapshot.QueryRow(t.Context(), "SELECT count(*) FROM app.jobs").Scan(&seen); err != nil {
+		t.Fatal(err)
+	}
+	live()
+	s.exec(t, "VACUUM app.jobs")
+	held := s.claimCost(t)
+	dead := s.awaitDeadRows(t, func(rows int64) bool { return rows >= lives })
+	if held < 40 || held > 10*lives { // below 40 nothing was held, see the bound after it
+		t.Errorf("under an old snapshot a claim touches %d pages after %d jobs", held, lives)
+	}
+	if err := snapshot.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "VACUUM app.jobs")
+	free := s.claimCost(t)
+	if free > 20 {
+		t.Errorf("without the snapshot a claim still touches %d pages", free)
+	}
+	s.awaitDeadRows(t, func(rows int64) bool { return rows == 0 })
+	live() // and the work goes on
+	t.Logf("%d jobs under an old snapshot: %d dead rows, a claim touches %d pages; after it %d", lives, dead, held, free)
+}
+
+// awaitDeadRows asks as the metrics do until the figure is as wanted: the database
+// brings its counters up to date now and then.
+func (s *swept) awaitDeadRows(t *testing.T, wanted func(int64) bool) int64 {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		rows, err := s.store.DeadRows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted(rows) {
+			return rows
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the database counts %d dead rows", rows)
+		}
 	}
 }
