@@ -242,6 +242,11 @@ func (a *Attempt) status(ctx context.Context) (status unix.WaitStatus, err error
 	if !errors.Is(err, pidfd.ErrNoStatus) {
 		return 0, err
 	}
+	// The engine tells once its monitor has cleaned up, which the core's quota would
+	// draw out; the core itself is dead.
+	if err := a.group.LiftQuota(); err != nil {
+		return 0, err
+	}
 	code, err := a.maker.Engine.ExitCode(ctx, a.Name)
 	if err != nil {
 		return 0, err
