@@ -122,6 +122,14 @@ chaos: build ## break everything under load for half an hour (ROUNDS=, DURATION=
 chaos-short: ## one fault of each group, drawn by a seed
 	@$(call suite,chaos) go run ./chaos --short
 
+.PHONY: properties
+properties: ## the life of a job, full size: model, parallel histories, planted faults (STEPS=1000000 HISTORIES=20000 SEED=n)
+	@mkdir -p out
+	@GLOVEBOX_MODEL_STEPS=$(or $(STEPS),1000000) GLOVEBOX_HISTORIES=$(or $(HISTORIES),20000) GLOVEBOX_SEED=$(SEED) GLOVEBOX_PLANTED=all \
+	  go test -count=1 -p 1 -v -timeout 120m -run 'AnyInterleaving|ParallelHistories|Planted|Lifted' \
+	  ./system/server/internal/jobs/domain ./system/server/internal/jobs/histories ./system/server/internal/jobs/planted \
+	  | grep --line-buffered -v '\[rapid\] OK' | tee out/properties.txt
+
 .PHONY: probes
 probes: build ## try to break out of the sandbox, full size, seven minutes (CASE=word narrows it)
 	@go run ./sandbox-probes
