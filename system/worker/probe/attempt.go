@@ -147,7 +147,7 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 
 func seen(a Attempt, attempt *slot.Attempt, spec container.Spec) Running {
 	return Running{
-		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: UIDBase + uint32(a.Slot)*IDRange,
+		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: spec.IDMap.Host,
 		Input: attempt.Input(), Result: attempt.Result(), SlotDir: filepath.Dir(spec.Rootfs),
 	}
 }

@@ -53,11 +53,12 @@ const closeTimeout = 30 * time.Second
 
 // Bench is a private engine with the sandbox around it.
 type Bench struct {
-	dir     string
-	label   string
-	service *engine.Service
-	engine  *podman.Engine
-	tree    *cgroup.Tree
+	dir      string
+	label    string
+	service  *engine.Service
+	engine   *podman.Engine
+	tree     *cgroup.Tree
+	attached uint32 // first id of slot 0 on a host's own engine, else 0
 
 	mu     sync.Mutex
 	images map[string]*image.Image // by program path
@@ -197,7 +198,7 @@ func (b *Bench) setCuts(cuts []string) error {
 
 func (b *Bench) maker(a Attempt, profile string, img *image.Image) *slot.Maker {
 	return &slot.Maker{
-		Engine: b.engine, Tree: b.tree, Image: img, Label: b.label, UIDBase: UIDBase, Limits: a.Limits, Profile: profile,
+		Engine: b.engine, Tree: b.tree, Image: img, Label: b.label, UIDBase: b.uidBase(), Limits: a.Limits, Profile: profile,
 		FS: slotfs.Config{
 			Root: b.path("slots"), Backing: slotfs.Auto, MaxInputBytes: a.Limits.MaxInputBytes, MaxResultBytes: a.Limits.MaxResultBytes,
 			ImageBytes: img.Bytes, ImageFiles: img.Files,
