@@ -106,7 +106,11 @@ func run(args []string) (ok bool, err error) {
 	if s.short {
 		options.Think = time.Second
 	}
-	r, record, err := campaign.Run(ctx, options)
+	run := campaign.Run
+	if s.word == campaign.FailoverCase {
+		run = campaign.Failover
+	}
+	r, record, err := run(ctx, options)
 	if err != nil {
 		return false, err
 	}
@@ -121,6 +125,8 @@ func (s settings) plan() (campaign.Plan, error) {
 	switch {
 	case s.short:
 		return campaign.Short(s.seed), nil
+	case s.word == campaign.FailoverCase:
+		return campaign.Plan{Name: s.word}, nil
 	case s.word != "":
 		return campaign.Named(s.word, s.rounds, s.duration)
 	case s.rounds == 0 && s.duration == 0:
@@ -167,6 +173,7 @@ func list() {
 	for _, c := range campaign.Cases() {
 		fmt.Printf("  %-26s %s\n", c.Name, c.Title)
 	}
+	fmt.Printf("  %-26s %s\n", campaign.FailoverCase, "everything is lost; fail-over to a restored backup")
 	fmt.Println("faults:")
 	for _, k := range fault.Kinds() {
 		fmt.Printf("  %-26s %s\n", k.Name, k.Title)

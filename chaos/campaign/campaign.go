@@ -63,24 +63,33 @@ type campaign struct {
 
 // Run does the whole of it and returns what is to be judged.
 func Run(ctx context.Context, o Options) (run model.Run, record history.Record, err error) {
-	r, err := rig.Start(ctx, rig.Options{
-		Root: o.Root, Name: o.Name, PortBase: o.PortBase, Servers: servers, Workers: workers, Storage: storageBytes, Retention: o.Retain,
-		Progress: func(step string) { fmt.Fprintln(o.Out, "  "+step) },
-	})
+	c, err := begin(ctx, o)
 	if err != nil {
 		return run, record, err
 	}
-	defer func() { err = errors.Join(err, closeRig(r)) }()
-	c := &campaign{Options: o, rig: r, recorder: traffic.NewRecorder()}
-	c.run = model.Run{
-		Seed: o.Seed, Case: o.Plan.Name, Began: c.recorder.Began(), Servers: servers, Workers: workers, Desks: o.Desks, Lease: rig.Lease, Retained: o.Retain,
-	}
+	defer func() { err = errors.Join(err, closeRig(c.rig)) }()
 	if err := c.work(ctx); err != nil {
 		return c.run, record, err
 	}
 	record, err = c.lastLook(ctx)
 	c.run.Ended = time.Now()
 	return c.run, record, err
+}
+
+// begin starts the system.
+func begin(ctx context.Context, o Options) (*campaign, error) {
+	r, err := rig.Start(ctx, rig.Options{
+		Root: o.Root, Name: o.Name, PortBase: o.PortBase, Servers: servers, Workers: workers, Storage: storageBytes, Retention: o.Retain,
+		Progress: func(step string) { fmt.Fprintln(o.Out, "  "+step) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &campaign{Options: o, rig: r, recorder: traffic.NewRecorder()}
+	c.run = model.Run{
+		Seed: o.Seed, Case: o.Plan.Name, Began: c.recorder.Began(), Servers: servers, Workers: workers, Desks: o.Desks, Lease: rig.Lease, Retained: o.Retain,
+	}
+	return c, nil
 }
 
 func closeRig(r *rig.Rig) error {
@@ -90,46 +99,49 @@ func closeRig(r *rig.Rig) error {
 	return nil
 }
 
-// users logs everybody in: the desks of both people, and one for the faults' own
-// jobs and the looks at health.
-func (c *campaign) users(ctx context.Context) (desks []*traffic.Desk, bystander *traffic.Client, err error) {
+// users logs everybody in.
+func (c *campaign) users(ctx context.Context) (people []*traffic.Client, err error) {
 	trust, err := traffic.Trust(c.rig.CAFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var people []*traffic.Client
 	for i, user := range c.rig.Users {
 		person := traffic.NewClient(user.Login, user.Login, c.rig.Public, trust, c.recorder)
 		password, err := c.rig.Password(i)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := person.Authenticate(ctx, password); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		people = append(people, person)
 	}
+	return people, nil
+}
+
+// desks seats them.
+func (c *campaign) desks(people []*traffic.Client) (desks []*traffic.Desk) {
 	for i := range c.Desks {
 		person := people[i%len(people)]
 		desks = append(desks, traffic.NewDesk(person.Colleague(fmt.Sprintf("%s-%d", person.Login, i)), c.Seed, i, c.Think))
 	}
-	return desks, people[len(people)-1].Colleague("bystander"), nil
+	return desks
 }
 
 // work lets the desks work while the plan's faults happen.
 func (c *campaign) work(ctx context.Context) error {
-	desks, bystander, err := c.users(ctx)
+	people, err := c.users(ctx)
 	if err != nil {
 		return err
 	}
-	c.scene = &fault.Scene{Rig: c.rig, Bystander: bystander, Random: rand.New(rand.NewPCG(c.Seed, 1<<32)), Report: c.finding}
+	c.scene = c.newScene(people)
 	begin, stop := context.WithCancel(ctx)
 	defer stop()
 	finish, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	var busy sync.WaitGroup
 	var done int
-	for _, desk := range desks {
+	for _, desk := range c.desks(people) {
 		busy.Go(func() {
 			n, open := desk.Work(begin, finish)
 			c.mu.Lock()
@@ -145,6 +157,11 @@ func (c *campaign) work(ctx context.Context) error {
 	busy.Wait()
 	fmt.Fprintf(c.Out, "%d files came to their end\n", done)
 	return planErr
+}
+
+// newScene gives the faults, and the looks at health, a desk of their own.
+func (c *campaign) newScene(people []*traffic.Client) *fault.Scene {
+	return &fault.Scene{Rig: c.rig, Bystander: people[len(people)-1].Colleague("bystander"), Random: rand.New(rand.NewPCG(c.Seed, 1<<32)), Report: c.finding}
 }
 
 // finding keeps a violation that a fault or a look saw.

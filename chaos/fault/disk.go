@@ -3,10 +3,13 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"glovebox/chaos/history"
 	"glovebox/chaos/rig"
+	"glovebox/chaos/traffic"
 )
 
 func diskKinds() []Kind {
@@ -45,11 +48,25 @@ type diskFull struct {
 	hold time.Duration
 }
 
-func (d *diskFull) String() string                           { return "fill the storage" }
-func (d *diskFull) Available(r *rig.Rig) error               { return ownStorage(r) }
-func (d *diskFull) Hold() time.Duration                      { return d.hold }
-func (d *diskFull) Inject(_ context.Context, s *Scene) error { return s.FillStorage(d.room) }
-func (d *diskFull) Heal(_ context.Context, s *Scene) error   { return s.EmptyStorage() }
+func (d *diskFull) String() string                         { return "fill the storage" }
+func (d *diskFull) Available(r *rig.Rig) error             { return ownStorage(r) }
+func (d *diskFull) Hold() time.Duration                    { return d.hold }
+func (d *diskFull) Heal(_ context.Context, s *Scene) error { return s.EmptyStorage() }
+
+// Inject fills the disk and sends a file that cannot have room: it must be refused,
+// clearly, and leave nothing (UPL-04).
+func (d *diskFull) Inject(ctx context.Context, s *Scene) error {
+	if err := s.FillStorage(d.room); err != nil {
+		return err
+	}
+	const size = rig.MinFree + 1<<20
+	file := traffic.SizedFile(s.Random, "too-large", size)
+	e := s.Bystander.Submit(ctx, s.Random.IntN(len(s.Public)), file, "too-large-"+file.Sent[:16])
+	if e.Outcome != history.Refused || e.Refusal != "insufficient_storage" {
+		s.Report("full-disk-is-told", e.Job, fmt.Sprintf("%d bytes were sent where fewer were free, and got: %s", size, e))
+	}
+	return nil
+}
 
 type readOnly struct{ hold time.Duration }
 
@@ -60,7 +77,14 @@ func (d *readOnly) Hold() time.Duration        { return d.hold }
 func (d *readOnly) Inject(ctx context.Context, s *Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	return s.RemountStorage(ctx, true)
+	if err := s.RemountStorage(ctx, true); err != nil {
+		return err
+	}
+	file := traffic.SizedFile(s.Random, "unwritable", 1000)
+	if e := s.Bystander.Submit(ctx, s.Random.IntN(len(s.Public)), file, "unwritable-"+file.Sent[:16]); e.Outcome == history.OK {
+		s.Report("read-only-disk-is-told", e.Job, "a file was acknowledged that cannot have been stored: "+e.String())
+	}
+	return nil
 }
 
 func (d *readOnly) Heal(ctx context.Context, s *Scene) error { return s.RemountStorage(ctx, false) }

@@ -20,21 +20,29 @@ import (
 // there and must leave it alone.
 const filler = "filler"
 
-// FillStorage takes the storage's free space but for room bytes.
+// FillStorage takes the storage's free space but for room bytes. Others write
+// meanwhile, so it is tried again where what was free a moment ago is not any more.
 func (r *Rig) FillStorage(room int64) error {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(r.StorageRoot, &stat); err != nil {
-		return fmt.Errorf("ask for the storage's free space: %w", err)
+	for {
+		err := r.fillStorage(room)
+		if !errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
 	}
-	take := int64(stat.Bavail)*stat.Bsize - room
-	if take <= 0 {
-		return nil
-	}
+}
+
+func (r *Rig) fillStorage(room int64) error {
 	f, err := os.Create(filepath.Join(r.StorageRoot, filler))
 	if err != nil {
 		return fmt.Errorf("fill the storage: %w", err)
 	}
-	err = syscall.Fallocate(int(f.Fd()), 0, 0, take)
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(r.StorageRoot, &stat); err != nil {
+		return errors.Join(fmt.Errorf("ask for the storage's free space: %w", err), f.Close())
+	}
+	if take := int64(stat.Bavail)*stat.Bsize - room; take > 0 {
+		err = syscall.Fallocate(int(f.Fd()), 0, 0, take)
+	}
 	return errors.Join(err, f.Close())
 }
 
