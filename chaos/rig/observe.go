@@ -108,14 +108,6 @@ func (r *Rig) Overdue(ctx context.Context, grace time.Duration) (ids []string, e
 	return ids, err
 }
 
-// Holder is the status of a job and the worker that has it now.
-func (r *Rig) Holder(ctx context.Context, id string) (status, worker string, err error) {
-	err = r.query(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT status, coalesce(worker_id, '') FROM observe.jobs WHERE id = $1", id).Scan(&status, &worker)
-	})
-	return status, worker, err
-}
-
 // query asks as the observer, over a connection of its own: the database may have
 // been killed since the last one.
 func (r *Rig) query(ctx context.Context, ask func(*pgx.Conn) error) error {

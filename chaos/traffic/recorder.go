@@ -53,10 +53,3 @@ func (r *Recorder) Surprises() []string {
 	defer r.mu.Unlock()
 	return append([]string(nil), r.surprises...)
 }
-
-// Len is the number of events so far.
-func (r *Recorder) Len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.events)
-}
