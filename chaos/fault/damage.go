@@ -80,7 +80,26 @@ func (d *damage) Inject(ctx context.Context, s *Scene) error {
 		}
 		return nil
 	}
-	return d.workersUp(ctx, s)
+	if err := d.workersUp(ctx, s); err != nil {
+		return err
+	}
+	return d.tried(ctx, s)
+}
+
+// tried waits until a worker has taken the job with the spoilt input and is rid of
+// it again: without that nothing was put to the test.
+func (d *damage) tried(ctx context.Context, s *Scene) error {
+	for {
+		status, attempt, err := s.Attempt(ctx, d.sent.Job)
+		if err == nil && (history.Terminal(status) || status == history.Pending && attempt >= 1 || attempt >= 2) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no worker tried the job whose input is spoilt: it is %s in attempt %d (%w)", status, attempt, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // spoil changes the bytes on the disk, behind every process's back.

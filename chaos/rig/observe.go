@@ -108,6 +108,14 @@ func (r *Rig) Overdue(ctx context.Context, grace time.Duration) (ids []string, e
 	return ids, err
 }
 
+// Attempt is a job's status and the number of its attempts so far.
+func (r *Rig) Attempt(ctx context.Context, id string) (status string, attempt int, err error) {
+	err = r.query(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT status, attempt FROM observe.jobs WHERE id = $1", id).Scan(&status, &attempt)
+	})
+	return status, attempt, err
+}
+
 // query asks as the observer, over a connection of its own: the database may have
 // been killed since the last one.
 func (r *Rig) query(ctx context.Context, ask func(*pgx.Conn) error) error {
