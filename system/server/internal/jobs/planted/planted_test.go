@@ -54,7 +54,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 func TestWhatIsLiftedForAFaultFindsNothingItself(t *testing.T) {
 	control := fault{name: "none", test: histories, within: 80}
 	if os.Getenv(Env) == "all" {
-		control.within = 2_000
+		control.within = 1_000
 	}
 	for _, f := range faults {
 		control.lift = append(control.lift, f.lift...)
