@@ -128,9 +128,15 @@ func (t *attempt) FetchInput(ctx context.Context, dst io.WriterAt) error {
 func (t *attempt) DeliverResult(ctx context.Context, src io.ReaderAt, size int64, sum [32]byte, provenance string) error {
 	t.keeper.delivering.Store(true)
 	defer t.keeper.delivering.Store(false)
-	return t.lost(t.loop.persist(ctx, 0, func(ctx context.Context) error {
+	err := t.loop.persist(ctx, 0, func(ctx context.Context) error {
 		return t.loop.client.Result(ctx, t.fence, src, size, sum, provenance)
-	}))
+	})
+	if err == nil {
+		// The lease ended with the answer. Giving the slot back takes its time, and a
+		// heartbeat in it would be refused and taken for a lost lease.
+		t.keeper.stop()
+	}
+	return t.lost(err)
 }
 
 // lost ends the lease when a transfer's answer says that it is over, before the

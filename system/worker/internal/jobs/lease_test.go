@@ -114,6 +114,33 @@ func TestHeartbeatsGoOnUntilTheAnswer(t *testing.T) {
 	}
 }
 
+// Giving the slot back after the answer takes longer than a heartbeat's interval,
+// and none goes out meanwhile: it would be refused and counted as a lost lease.
+func TestNoHeartbeatWhileTheSlotIsGivenBack(t *testing.T) {
+	t.Parallel()
+	evidence.Proves(t, "JOB-08")
+	s := newServer(t)
+	var answered int
+	r := runner{work: func(ctx context.Context, a protocol.Assignment, x jobs.Exchange) jobs.Outcome {
+		s.until("a heartbeat before the answer", func() bool { return s.counts["heartbeat"] >= 1 }) // the control: they do go out
+		outcome := upper(ctx, a, x)
+		answered = s.count("heartbeat")
+		<-time.After(3 * time.Duration(a.HeartbeatSeconds) * time.Second / 2) // the slot's own time
+		return outcome
+	}}
+	s.add("x", nil)
+	w := start(t, s, r, 1, time.Minute)
+	w.untilEnd(jobs.EndCompleted)
+	if n := s.count("heartbeat"); n != answered {
+		t.Errorf("%d heartbeats after the answer", n-answered)
+	}
+	w.seen.mu.Lock()
+	defer w.seen.mu.Unlock()
+	if w.seen.failed != 0 {
+		t.Errorf("%d heartbeats were counted as failed", w.seen.failed)
+	}
+}
+
 // The server completes the job, and a heartbeat gets its harmless 409 before the
 // answer to the result has come: the attempt is completed, not lost.
 func TestCompletionOvertakenByAHeartbeat(t *testing.T) {
