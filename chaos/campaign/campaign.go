@@ -48,7 +48,7 @@ const (
 	drainTime   = 120 * time.Second // for the users, at the end
 	restTime    = 60 * time.Second  // for orphans to be swept and slots to be given back
 	healTime    = 60 * time.Second
-	injectTime  = 60 * time.Second
+	injectTime  = 3 * fault.GraceTime
 )
 
 // campaign is a run under way.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"glovebox/chaos/fault"
 	"glovebox/chaos/history"
 )
 
@@ -29,7 +30,7 @@ func (c *campaign) lastLook(ctx context.Context) (history.Record, error) {
 		if name == "sweeper" {
 			continue // it clears the last temporary files
 		}
-		if err := c.rig.Stop(name, time.Minute); err != nil {
+		if err := c.rig.Stop(name, fault.GraceTime); err != nil {
 			c.finding("graceful-shutdown", "", err.Error())
 		}
 	}

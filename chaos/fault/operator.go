@@ -50,7 +50,7 @@ func (r *rolling) Inject(ctx context.Context, s *Scene) error {
 			names = []string{name, strings.Replace(name, "worker", "launcher", 1)}
 		}
 		for _, name := range names {
-			if err := s.Stop(name, drainTime); err != nil {
+			if err := s.Stop(name, GraceTime); err != nil {
 				s.Report("graceful-shutdown", "", err.Error())
 			}
 		}

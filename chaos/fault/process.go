@@ -149,11 +149,12 @@ type drain struct {
 func (d *drain) String() string      { return "ask " + d.name + " to end" }
 func (d *drain) Hold() time.Duration { return d.hold }
 
-// drainTime is what a good end may take: the longest run, and reporting it.
-const drainTime = 45 * time.Second
+// GraceTime is what a good end may take: what the worker's own stop may, grace and
+// margin, and a little more. The others are done sooner.
+const GraceTime = 65 * time.Second
 
 func (d *drain) Inject(_ context.Context, s *Scene) error {
-	if err := s.Stop(d.name, drainTime); err != nil {
+	if err := s.Stop(d.name, GraceTime); err != nil {
 		s.Report("graceful-shutdown", "", err.Error())
 	}
 	return nil
