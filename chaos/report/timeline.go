@@ -45,7 +45,7 @@ type bar struct {
 }
 
 type dot struct {
-	X, Y         float64
+	X, Y, R      float64
 	Class, Title string
 }
 
@@ -117,7 +117,11 @@ func drawTimeline(run model.Run, record history.Record, job string) timeline {
 
 	users := lane{Label: "user", Y: axisHeight}
 	for _, e := range asked {
-		users.Dots = append(users.Dots, dot{s.x(e.Call), users.Y + barHeight/2, string(e.Op) + " " + string(e.Outcome), fmt.Sprintf("%s  %s", time.Duration(e.Call).Round(time.Millisecond), e)})
+		radius := 5.0
+		if e.Op == history.Status {
+			radius = 2 // there are many, and each says little
+		}
+		users.Dots = append(users.Dots, dot{s.x(e.Call), users.Y + barHeight/2, radius, string(e.Op) + " " + string(e.Outcome), fmt.Sprintf("%s  %s", time.Duration(e.Call).Round(time.Millisecond), e)})
 	}
 	t.Lanes = append(t.Lanes, users)
 	t.Lanes = append(t.Lanes, holderLanes(s, holdings, since)...)
@@ -206,12 +210,16 @@ func drawOverview(run model.Run, record history.Record) overview {
 		if !r.Done() {
 			continue
 		}
-		b := s.bar(r.Inject, max(r.Recovered, r.Heal), axisHeight)
-		b.Title = fmt.Sprintf("fault %d: %s; recovered in %s", i+1, strings.Join(r.Faults, " and "), round(r.Recovery()))
+		broken, healing := s.bar(r.Inject, r.Heal, axisHeight), s.bar(r.Heal, max(r.Recovered, r.Heal), axisHeight)
+		broken.Class, healing.Class = "broken", "healing"
 		if r.Recovered == 0 {
-			b.Class = "bad"
+			healing = s.bar(r.Heal, s.until, axisHeight)
+			healing.Class = "bad"
 		}
-		o.Faults = append(o.Faults, b)
+		for _, b := range []bar{healing, broken} {
+			b.Title = fmt.Sprintf("fault %d: %s; recovered in %s", i+1, strings.Join(r.Faults, " and "), round(r.Recovery()))
+			o.Faults = append(o.Faults, b)
+		}
 	}
 	return o
 }
