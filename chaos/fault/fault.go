@@ -65,7 +65,7 @@ func Kinds() []Kind {
 	}{
 		// All that ends processes is one family: two must not start the same one again.
 		{"process", false, processKinds()}, {"process", true, crashKinds()}, {"process", false, databaseKinds()}, {"process", false, engineKinds()},
-		{"process", false, clockKinds()}, {"process", true, operatorKinds()}, {"network", false, networkKinds()}, {"disk", false, diskKinds()}, {"damage", true, damageKinds()},
+		{"process", true, clockKinds()}, {"process", true, operatorKinds()}, {"network", false, networkKinds()}, {"disk", false, diskKinds()}, {"damage", true, damageKinds()},
 	} {
 		for _, k := range family.kinds {
 			k.Family, k.Alone, k.Threats = family.name, family.alone, threatsOf(k.Name)
