@@ -85,3 +85,13 @@ type Finding struct {
 func found(kind Kind, subject, job, detail string) Finding {
 	return Finding{Kind: kind, Subject: subject, Job: job, Detail: detail, Remedy: remedies[kind]}
 }
+
+// FsckKinds are the kinds that a look without a backup can find; docs/RECOVERY.md
+// and a test that plants each are held to it.
+func FsckKinds() []Kind {
+	return []Kind{
+		MissingFile, WrongSize, WrongHash, NotPlain, ExtraLink, WrongMode, WrongOwner, Orphan, Temporary, Foreign,
+		StatusHistory, TokenHistory, ResultHistory, LeaseOverdue, LiveInputGone, PurgeDiffers, InputSize, ForeignKeyRow, ResultKey,
+		Unvalidated, BrokenRestore,
+	}
+}
