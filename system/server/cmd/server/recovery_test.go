@@ -14,7 +14,9 @@ import (
 	"glovebox/migrations"
 	"glovebox/system/protocol"
 	"glovebox/system/server/internal/config"
+	"glovebox/system/server/internal/jobs/sweep"
 	"glovebox/system/server/internal/recovery"
+	"glovebox/system/server/internal/storage/fs"
 	"glovebox/system/testdb"
 	"glovebox/threat-model/evidence"
 )
@@ -388,51 +390,51 @@ func TestABackupLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// TestABackupIsConsistentUnderWork: jobs are submitted, finished and swept while
-// backups are taken; each backup is whole by its own list, and restores to rows
-// that all have their files.
+// TestABackupIsConsistentUnderWork: jobs are submitted and finished while a backup is
+// taken, and a sweeper comes in the midst of the copying, when retention is over for
+// every job that the snapshot names: it must wait. The backup restores to rows that
+// all have their files.
 func TestABackupIsConsistentUnderWork(t *testing.T) {
 	evidence.Proves(t, "DBS-03", "STO-03")
 	in := install(t)
 	s := in.start(nil)
 	user, worker := s.user("alice"), s.worker("w-1")
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			// Retention takes each job as soon as the next is done.
-			completed(user, worker, fmt.Appendf(nil, "input %d", n), fmt.Appendf(nil, "result %d", n))
-		}
-	}()
-	in.t.Setenv("GLOVEBOX_RETENTION_DURATION", "1s")
-	in.t.Setenv("GLOVEBOX_SWEEPER_ORPHAN_AGE", "1s")
-	removed := 0
-	var dirs []string
-	for range 4 {
-		dir, manifest := in.backUp()
-		dirs = append(dirs, dir)
-		if manifest.Damaged != 0 {
-			t.Errorf("%d files of a consistent backup are damaged", manifest.Damaged)
-		}
-		var report struct {
-			ObjectsRemoved int `json:"objects_removed"`
-		}
+	const before = 6
+	for n := range before {
+		completed(user, worker, fmt.Appendf(nil, "input %d", n), fmt.Appendf(nil, "result %d", n))
+	}
+	in.exec("UPDATE app.jobs SET terminal_at = now() - interval '30 days'")
+	sweepOnce := func() (report sweep.Report) {
 		in.must(&report, "sweep", "--once")
-		removed += report.ObjectsRemoved
+		return report
 	}
-	close(stop)
-	<-ended
-	if removed == 0 {
-		t.Error("control: the sweeper removed nothing between the backups")
+	storage, err := fs.New(in.storage, fs.Options{Existing: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, dir := range dirs[2:] {
-		other := in.elsewhere()
-		other.must(nil, "restore", "--from", dir)
-		other.must(nil, "verify", "--from", dir)
+	defer storage.Close()
+	dir := filepath.Join(t.TempDir(), "backup")
+	came := false
+	manifest, err := recovery.Backup(t.Context(), recovery.BackupOptions{
+		Login: in.db.URL(testdb.Backup), Storage: storage, Out: dir, Patience: time.Minute,
+		Progress: func(p recovery.Progress) {
+			if p.Files != 1 || came {
+				return
+			}
+			came = true
+			completed(user, worker, []byte("meanwhile"), []byte("its result"))
+			if report := sweepOnce(); report.HeldBack == "" || report.ObjectsRemoved != 0 {
+				t.Errorf("in the midst of a backup the sweeper reports %+v", report)
+			}
+		},
+	})
+	if err != nil || !came || manifest.Files != 2*before || manifest.Damaged != 0 {
+		t.Fatalf("the backup: %+v, %v", manifest, err)
 	}
+	if report := sweepOnce(); report.JobsPurged != before || report.ObjectsRemoved != 2*before {
+		t.Errorf("control: after it the sweeper reports %+v", report)
+	}
+	other := in.elsewhere()
+	other.must(nil, "restore", "--from", dir)
+	other.must(nil, "verify", "--from", dir)
 }

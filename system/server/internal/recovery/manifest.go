@@ -139,7 +139,7 @@ func (s *Source) readManifest(digest string) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s.Manifest); err != nil {
-		return fmt.Errorf("the manifest is not one of this format: %w", err)
+		return fmt.Errorf("the backup's manifest is not one of this format: %w", err)
 	}
 	m := s.Manifest
 	if m.Format != Format {
@@ -150,7 +150,7 @@ func (s *Source) readManifest(digest string) error {
 		return err
 	}
 	if own != m.Digest {
-		return errors.New("the manifest was changed after it was written: its digest does not fit; use another backup")
+		return errors.New("the backup's manifest was changed after it was written: its digest does not fit; use another backup")
 	}
 	if digest != "" && digest != m.Digest {
 		return fmt.Errorf("this is another backup: its digest is %s, wanted %s", m.Digest, digest)
