@@ -58,6 +58,7 @@ type Ending struct {
 	Loss         string   `yaml:"loss"`
 	Requirements []string `yaml:"requirements"`
 	Threats      []string `yaml:"threats"`
+	Lifted       bool     `yaml:"lifted"` // tried without the filter, under which it cannot be
 	Ways         []Way    `yaml:"ways"`
 }
 

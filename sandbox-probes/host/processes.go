@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -29,12 +30,35 @@ func processes(all Inventory, s Scope) error {
 	return nil
 }
 
+// ProcessesOf lists those that run as one of the users from first on.
+func ProcessesOf(first, users uint32) ([]int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, dir := range dirs {
+		if ofSandbox(dir, Scope{Dir: "/nowhere", Label: "nobody", FirstUID: first, UIDs: users}) == "" {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, pid)
+	}
+	return found, nil
+}
+
 func ofSandbox(dir string, s Scope) string {
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		return "" // it has ended
 	}
 	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "State:\tZ") {
+			return "" // dead, and not yet asked for by its parent
+		}
 		var ids [4]uint32
 		for _, form := range []string{"Uid:\t%d\t%d\t%d\t%d", "Gid:\t%d\t%d\t%d\t%d"} {
 			if n, _ := fmt.Sscanf(line, form, &ids[0], &ids[1], &ids[2], &ids[3]); n == 4 {

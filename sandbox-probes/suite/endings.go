@@ -14,6 +14,7 @@ import (
 
 	"glovebox/sandbox-probes/catalogue"
 	"glovebox/sandbox-probes/control"
+	"glovebox/sandbox-probes/host"
 	"glovebox/system/worker/probe"
 	"glovebox/threat-model/evidence"
 )
@@ -59,22 +60,43 @@ func (s *Suite) ending(ctx context.Context, slot int, e catalogue.Ending, w cata
 	if w.Ends == "timeout" {
 		l.Timeout = 1500 * time.Millisecond
 	}
-	report, err := s.bench.Run(ctx, probe.Attempt{Program: s.program, Input: input, Slot: slot, Limits: l})
-	if err != nil {
-		return err
-	}
 	outside, err := endOf(ctx, s.program, input)
 	if err != nil {
 		return err
 	}
+	attempt := probe.Attempt{Program: s.program, Input: input, Slot: slot, Limits: l, Filter: probe.Filter{Off: e.Lifted}}
+	if err := s.oneEnding(ctx, e, w, attempt, "", outside, started); err != nil || !e.Lifted {
+		return err
+	}
+	// Without its own namespace of processes the first one's end does not end the
+	// rest: the slot's group is then the wall.
+	attempt.Without = []string{"pid"}
+	return s.oneEnding(ctx, e, w, attempt, "-in-the-hosts-pids", outside, time.Now())
+}
+
+// oneEnding runs the attempt and files how it ended, and who was left.
+func (s *Suite) oneEnding(ctx context.Context, e catalogue.Ending, w catalogue.Way, attempt probe.Attempt, suffix, outside string, started time.Time) error {
+	var left []int
+	attempt.After = func(r probe.Running) (err error) {
+		left, err = host.ProcessesOf(r.UIDBase, probe.IDRange)
+		return err
+	}
+	report, err := s.bench.Run(ctx, attempt)
+	if err != nil {
+		return err
+	}
 	c := evidence.Case{
-		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: ids(e.Requirements), Threats: ids(e.Threats), Tried: "as the core: " + w.Order,
-		Oracle: "wait status from the kernel by pidfd, memory deaths from the cgroup", Verdict: evidence.Held,
+		ID: e.Name + "/" + w.Name + suffix, Title: e.Loss + ": " + w.Name, Requirements: ids(e.Requirements), Threats: ids(e.Threats), Tried: "as the core: " + w.Order,
+		Oracle: "wait status from the kernel by pidfd, memory deaths from the cgroup; the host's processes of the slot's users once the verdict is there", Verdict: evidence.Held,
 		Detail: fmt.Sprintf("%s; control %s", report.Outcome(), outside),
 	}
 	switch {
 	case !report.Ended(w.Ends):
 		c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("wanted %s, got %s", w.Ends, report.Outcome())
+	case len(left) > 0:
+		c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("processes %v outlive the verdict", left)
+	case e.Lifted && bytes.Contains(report.Result, []byte("forged")) != (w.Ends == "exit 0") && suffix == "":
+		c.Verdict, c.Detail = evidence.Errored, "whoever was left did not write, so that nothing shows that there was anybody"
 	case outside != w.Control:
 		c.Verdict, c.Detail = evidence.Errored, fmt.Sprintf("the control ended with %s, wanted %s", outside, w.Control)
 	}

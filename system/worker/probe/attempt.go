@@ -69,6 +69,9 @@ func (b *Bench) Run(ctx context.Context, a Attempt) (report Report, err error) {
 		return report, err
 	}
 	if len(cuts) > 0 {
+		if b.runtime == "runc" {
+			return report, errors.New("this bench runs runc itself: nothing can be cut from its containers")
+		}
 		b.cutting.Lock()
 		defer b.cutting.Unlock()
 		if err := b.setCuts(cuts); err != nil {

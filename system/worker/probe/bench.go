@@ -53,11 +53,13 @@ const closeTimeout = 30 * time.Second
 
 // Bench is a private engine with the sandbox around it.
 type Bench struct {
-	dir      string
-	label    string
-	service  *engine.Service
-	engine   *podman.Engine
-	tree     *cgroup.Tree
+	dir     string
+	label   string
+	runtime string // name or path, as the engine was started with
+	service *engine.Service
+	engine  *podman.Engine
+	tree    *cgroup.Tree
+
 	attached uint32 // first id of slot 0 on a host's own engine, else 0
 
 	mu     sync.Mutex
@@ -70,36 +72,45 @@ type Bench struct {
 
 // Open starts a bench whose state lies in a new folder below the system's
 // temporary one. It needs root, podman, runc and a Go toolchain.
-func Open(ctx context.Context) (*Bench, error) {
+func Open(ctx context.Context) (*Bench, error) { return open(ctx, true) }
+
+// OpenPlain starts a bench whose engine runs runc itself: no wall can be cut from
+// its containers, and nothing stands in the way of a measurement.
+func OpenPlain(ctx context.Context) (*Bench, error) { return open(ctx, false) }
+
+func open(ctx context.Context, cutting bool) (*Bench, error) {
 	dir, err := os.MkdirTemp("", "gbp")
 	if err != nil {
 		return nil, fmt.Errorf("make the bench's folder: %w", err)
 	}
-	b := &Bench{dir: dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), images: map[string]*image.Image{}}
-	if err := b.open(ctx); err != nil {
+	b := &Bench{dir: dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), runtime: "runc", images: map[string]*image.Image{}}
+	if err := b.open(ctx, cutting); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-func (b *Bench) open(ctx context.Context) error {
+func (b *Bench) open(ctx context.Context, cutting bool) error {
 	// The engine's runtime resolves paths of the slot as the slot's own user.
 	if err := errors.Join(os.Chmod(b.dir, 0o711), os.Mkdir(b.path("slots"), 0o711), os.Mkdir(b.path("rt"), 0o700)); err != nil {
 		return fmt.Errorf("make the bench's folder: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.path("rt/runc"), "glovebox/system/worker/probe/cutruntime")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the cutting runtime: %w\n%s", err, said)
+	if cutting {
+		b.runtime = b.path("rt/runc")
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.runtime, "glovebox/system/worker/probe/cutruntime")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the cutting runtime: %w\n%s", err, said)
+		}
 	}
 	var err error
 	if b.tree, err = cgroup.Detect(); err != nil {
 		return err
 	}
-	if b.service, err = engine.Start(ctx, engine.Options{Dir: b.path("e"), Runtime: b.path("rt/runc")}); err != nil {
+	if b.service, err = engine.Start(ctx, engine.Options{Dir: b.path("e"), Runtime: b.runtime}); err != nil {
 		return err
 	}
-	b.engine, err = podman.Open(ctx, b.service.Socket, b.path("rt/runc"))
+	b.engine, err = podman.Open(ctx, b.service.Socket, b.runtime)
 	return err
 }
 
