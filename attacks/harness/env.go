@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -234,18 +235,22 @@ func (e *Env) judge() Outcome {
 	return o
 }
 
+// cleanTime is what all cleanups of a case may take together.
+const cleanTime = 30 * time.Second
+
 // clean runs the cleanups in a time of their own, since the case's may be over.
+// Each has a goroutine of its own: one that ends it, by Must or Fail, or that hangs,
+// must not take the lane with it and the locks it holds.
 func (e *Env) clean() error {
 	e.mu.Lock()
-	cleanups := e.cleanups
-	conns := e.conns
+	cleanups, conns := e.cleanups, e.conns
 	e.conns = nil
 	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cleanTime)
 	defer cancel()
 	var first error
 	for _, done := range slices.Backward(cleanups) {
-		if err := done(ctx); err != nil && first == nil {
+		if err := e.cleanOne(ctx, done); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -253,4 +258,24 @@ func (e *Env) clean() error {
 		c.Close()
 	}
 	return first
+}
+
+func (e *Env) cleanOne(ctx context.Context, done func(context.Context) error) error {
+	result := make(chan error, 1)
+	go func() {
+		err := errors.New("it ended the case")
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("it panicked: %v", cause)
+			}
+			result <- err
+		}()
+		err = done(ctx)
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return errors.New("it did not end within its time")
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"glovebox/attacks/oracle"
 )
@@ -78,4 +80,19 @@ func (e *Env) Holders(root string, needles map[string]string) map[string][]strin
 func Marked() (marker string, content []byte) {
 	marker = "mark-" + RandomHex(16)
 	return marker, []byte("-- " + marker + "\nreturn 1\n")
+}
+
+// WatchServers follows the memory of the servers, by the kernel's word. The
+// returned function ends the watch and tells the growth of the one that grew most,
+// in bytes, and may be called again.
+func (e *Env) WatchServers() func() int64 {
+	if len(e.Endpoint.PIDs.Server) == 0 {
+		e.Unavailable("the servers' processes, which only a local system shows")
+	}
+	const every = 20 * time.Millisecond
+	watch, err := oracle.WatchMemory(every, e.Endpoint.PIDs.Server...)
+	e.Must(err, "watch the servers' memory")
+	growth := sync.OnceValue(watch.Growth)
+	e.Cleanup(func(context.Context) error { growth(); return nil })
+	return growth
 }
