@@ -71,7 +71,7 @@ func (r *rescuer) Transition(ctx context.Context, change jobs.Change) (domain.Jo
 // The rescuer decides on a lease that ran out; before it writes, another server
 // takes the job back, another worker completes it. The rescuer must change nothing.
 func TestQ1RescuerNeverOverwritesCompletion(t *testing.T) {
-	evidence.Proves(t, "JOB-01", "JOB-06", "ARC-04")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-01", "JOB-06", "ARC-04"}, Threats: []string{"INT-T1"}})
 	t.Parallel()
 	s := setupSweep(t)
 	id := s.submit(t)
@@ -99,7 +99,7 @@ func TestQ1RescuerNeverOverwritesCompletion(t *testing.T) {
 // The worker that lost its lease comes back with a heartbeat, while the same
 // worker holds the job again, and while another does.
 func TestQ3LateHeartbeatTakesNothingBack(t *testing.T) {
-	evidence.Proves(t, "JOB-03", "JOB-08")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-03", "JOB-08"}, Threats: []string{"INT-T1"}})
 	t.Parallel()
 	for _, next := range []string{"w-1", "w-2"} {
 		s := setupSweep(t)
@@ -132,7 +132,7 @@ func TestQ3LateHeartbeatTakesNothingBack(t *testing.T) {
 // A job that takes its worker down each time ends with a reason, and nobody gets
 // it again.
 func TestQ6AJobThatKillsItsWorkersEnds(t *testing.T) {
-	evidence.Proves(t, "JOB-06", "JOB-02")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-06", "JOB-02"}, Threats: []string{"INT-D1"}})
 	t.Parallel()
 	s := setupSweep(t)
 	id := s.submit(t)
@@ -161,7 +161,7 @@ func TestQ6AJobThatKillsItsWorkersEnds(t *testing.T) {
 
 // A run that takes ten leases, each renewed in its last seconds, is one attempt.
 func TestQ9ARunLongerThanItsLeaseRunsOnce(t *testing.T) {
-	evidence.Proves(t, "JOB-06", "JOB-08")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-06", "JOB-08"}, Threats: []string{"INT-T1"}})
 	t.Parallel()
 	s := setupSweep(t)
 	other := s.bundle.server(t, s.dir)
@@ -207,7 +207,7 @@ func TestQ9ARunLongerThanItsLeaseRunsOnce(t *testing.T) {
 // The worker sends its result again and again, to both servers, at once and later:
 // one answer, one transition, one file. Other bytes are refused.
 func TestQ12ARepeatedCompletionHasOneAnswer(t *testing.T) {
-	evidence.Proves(t, "JOB-04", "STO-02")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-04", "STO-02"}, Threats: []string{"INT-T2"}})
 	t.Parallel()
 	s := setupSweep(t)
 	servers := []*jobs.Service{s.server, s.bundle.server(t, s.dir)}
@@ -260,7 +260,7 @@ func TestQ12ARepeatedCompletionHasOneAnswer(t *testing.T) {
 // Output without end is one verdict, for good: it is not judged again, and the
 // next job is served.
 func TestQ25AnOutputWithoutEndIsOneVerdict(t *testing.T) {
-	evidence.Proves(t, "JOB-09", "JOB-11")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-09", "JOB-11"}, Threats: []string{"INT-D2"}})
 	t.Parallel()
 	s := setupSweep(t)
 	endless := s.submit(t)
@@ -302,7 +302,7 @@ func (f *full) Stage(ctx context.Context, body io.Reader, limit int64) (jobs.Sta
 // A disk that is full is a typed refusal on both sides, completes nothing, costs
 // no attempt, and is over when there is room.
 func TestQ28AFullDiskRefusesAndRecovers(t *testing.T) {
-	evidence.Proves(t, "JOB-05", "UPL-04")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-05", "UPL-04"}, Threats: []string{"INT-D2"}})
 	t.Parallel()
 	s := setupSweep(t)
 	disk := &full{Blobs: s.storage}
@@ -340,7 +340,7 @@ func TestQ28AFullDiskRefusesAndRecovers(t *testing.T) {
 
 // What the kernel told apart stays apart to the owner and in the history.
 func TestQ22ReasonsStayApart(t *testing.T) {
-	evidence.Proves(t, "JOB-11")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"JOB-11"}, Threats: []string{"INT-T3"}})
 	t.Parallel()
 	s := setupSweep(t)
 	for code, retryable := range map[failure.Code]bool{

@@ -321,7 +321,7 @@ func (s *swept) awaitLockWait(t *testing.T) {
 // TestQ10NothingAcknowledgedIsEverSwept runs sweepers without any age limit against
 // clients and workers at full speed.
 func TestQ10NothingAcknowledgedIsEverSwept(t *testing.T) {
-	evidence.Proves(t, "STO-03", "JOB-05")
+	evidence.Record(t, evidence.Claim{Requirements: []string{"STO-03", "JOB-05"}, Threats: []string{"STO-T3"}})
 	t.Parallel()
 	s := setupSweep(t)
 	ctx, cancel := context.WithCancel(t.Context())
