@@ -75,11 +75,11 @@ func Short(seed uint64) Plan {
 		return found
 	}
 	groups := [][]fault.Kind{
-		named("kill-worker", "kill-launcher", "kill-server", "kill-everything", "kill-engine", "stop-engine"),
+		named("kill-worker", "kill-launcher", "kill-everything", "kill-engine", "stop-engine"),
 		named("stop-worker", "stop-server", "stop-launcher"),
 		named("crash-finish"),
-		named("crash-submit", "crash-sweep", "kill-sweeper", "stop-sweeper", "clock-"),
-		named("kill-postgres", "restart-postgres", "end-sessions", "old-snapshot", "stop-postgres"),
+		named("crash-submit", "crash-sweep", "kill-sweeper", "kill-server"),
+		named("kill-postgres", "restart-postgres", "end-sessions", "old-snapshot", "stop-postgres", "clock-", "stop-sweeper"),
 		named("net-"),
 		named("disk-full"),
 		named("flip-input", "cut-input", "flip-result", "cut-result"),
