@@ -138,6 +138,10 @@ probes: build ## try to break out of the sandbox, full size, seven minutes (CASE
 probes-short: ## the same in its CI size
 	@$(call suite,probes) go run ./sandbox-probes --short
 
+.PHONY: bench
+bench: build ## measure beside peers (CASE=sandbox), out/bench/CASE.json; wants a quiet machine
+	@go run ./bench $(or $(CASE),sandbox)
+
 .PHONY: attack
 attack: build ## attack the real system, all of it (CASE='family id glob...' and SEED=n narrow and repeat it)
 	@$(BIN)/glovebox-attack run $(CASE) $(if $(SEED),--seed $(SEED))

@@ -23,6 +23,8 @@ type account struct {
 	threats          []string
 	oracle           string
 	adjust           func(*probe.Limits)
+	named            bool // the program takes a random name, by which lines are found; else by the slot's user
+	lines            int  // how many lines in the kernel's log are allowed
 	// ask looks when the core is dead and its group still there; it says what it
 	// saw, and what is wrong with it.
 	ask func(s *Suite, r probe.Running, l probe.Limits, took time.Duration) (saw, wrong string)
@@ -71,14 +73,20 @@ var accounts = []account{
 				wrongIf(err, st.Size != l.MaxResultBytes || st.Blocks*512 > l.MaxResultBytes+64<<10)
 		},
 	},
-	{id: "log-of-a-kill", title: "a forbidden call leaves at most one line in the kernel's log", order: "architecture int80-getpid", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
-	{id: "log-of-threads", title: "a forbidden call of a thread leaves at most one line in the kernel's log", order: "architecture int80-thread", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-a-kill", title: "a forbidden call leaves at most one line in the kernel's log", order: "architecture int80-getpid", lines: maxKillLines, requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-threads", title: "a forbidden call of a thread leaves at most one line in the kernel's log", order: "architecture int80-thread", lines: maxKillLines, requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
+	{id: "log-of-a-crash", title: "a crash leaves at most two lines in the kernel's log", order: "crash segv", named: true, lines: maxCrashLines, requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the program"},
+	{id: "log-of-caught-faults", title: "5000 faults that the core catches leave no line in the kernel's log", order: "crash caught", named: true, requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the program"},
 	{id: "log-of-a-flood", title: "output leaves no line in the kernel's log", order: "stdout-flood bytes=1048576", requirements: []string{"SBX-16"}, threats: []string{"BOX-D2"}, oracle: "/dev/kmsg, lines that name the slot's user"},
 }
 
-// maxLogLines is what one attempt may cause in the kernel's log: the audit line of
-// a forbidden call.
-const maxLogLines = 1
+// What one attempt may cause in the kernel's log: the audit line of a forbidden
+// call, or the lines of the one crash that ends it (the fault, and the refusal to
+// dump).
+const (
+	maxKillLines  = 1
+	maxCrashLines = 2
+)
 
 // accounting asks the host's own books: cgroup counters, the disk, the kernel's log.
 func (s *Suite) accounting(ctx context.Context) error {
@@ -99,7 +107,12 @@ func (s *Suite) accounting(ctx context.Context) error {
 		}
 		var saw, wrong string
 		var ran time.Duration
-		attempt := probe.Attempt{Program: s.program, Input: []byte(a.order + "\n"), Slot: slot, Limits: l}
+		order, word := a.order, strconv.Itoa(probe.UIDBase+slot*probe.IDRange+probe.CoreUID)
+		if a.named {
+			number := 1_000_000 + s.random.IntN(9_000_000)
+			order, word = fmt.Sprintf("%s name=%d", order, number), fmt.Sprintf("gbcrash%d", number)
+		}
+		attempt := probe.Attempt{Program: s.program, Input: []byte(order + "\n"), Slot: slot, Limits: l}
 		attempt.After = func(r probe.Running) error {
 			ran = time.Since(started)
 			if a.ask != nil {
@@ -110,14 +123,14 @@ func (s *Suite) accounting(ctx context.Context) error {
 		if _, err := s.bench.Run(ctx, attempt); err != nil {
 			return err
 		}
-		lines, err := log.naming(strconv.Itoa(probe.UIDBase + slot*probe.IDRange + probe.CoreUID))
+		lines, err := log.naming(word)
 		if err != nil {
 			return err
 		}
 		if a.ask == nil {
 			saw = fmt.Sprintf("%d lines", len(lines))
-			if len(lines) > maxLogLines {
-				wrong = fmt.Sprintf("%d lines, at most %d: %s", len(lines), maxLogLines, lines[0])
+			if len(lines) > a.lines {
+				wrong = fmt.Sprintf("%d lines, at most %d: %s", len(lines), a.lines, lines[0])
 			}
 		}
 		c := evidence.Case{ID: id, Title: a.title, Requirements: ids(a.requirements), Threats: ids(a.threats), Tried: a.order, Oracle: a.oracle, Verdict: evidence.Held, Detail: saw,

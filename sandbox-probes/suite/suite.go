@@ -59,6 +59,7 @@ var stages = []stage{
 	{"endings", true, (*Suite).endings},
 	{"posture", true, (*Suite).posture},
 	{"filter", true, (*Suite).filter},
+	{"host-side", true, (*Suite).hostSide},
 	{"accounting", true, (*Suite).accounting},
 	{"pairs", true, (*Suite).pairs},
 	{"walls", false, (*Suite).walls},
