@@ -18,9 +18,9 @@ const shown = 25
 // Table prints a run in figures.
 func Table(out io.Writer, run model.Run, record history.Record, violations []history.Violation) {
 	s := validate.Summarise(run, record)
-	fmt.Fprintf(out, "\n%-44s %6s %9s %10s %12s\n", "fault", "done", "not done", "recovered", "worst time")
+	fmt.Fprintf(out, "\n%-44s %6s %9s %10s %6s %12s\n", "fault", "done", "not done", "recovered", "felt", "worst time")
 	for _, k := range s.Kinds {
-		fmt.Fprintf(out, "%-44s %6d %9d %10d %12s", clip(k.Kind+": "+k.Title, 44), k.Done, k.NotDone, k.Recovered, round(k.Worst))
+		fmt.Fprintf(out, "%-44s %6d %9d %10d %6d %12s", clip(k.Kind+": "+k.Title, 44), k.Done, k.NotDone, k.Recovered, k.Felt, round(k.Worst))
 		if k.Why != "" {
 			fmt.Fprintf(out, "  (%s)", clip(k.Why, 80))
 		}
@@ -31,7 +31,7 @@ func Table(out io.Writer, run model.Run, record history.Record, violations []his
 	fmt.Fprintf(out, "%d jobs acknowledged of %d requests to submit; %d completed, %d failed for infrastructure; %d results downloaded whole and right\n",
 		s.Acked, s.Submitted, s.Completed, s.Failed, s.Downloads)
 	fmt.Fprintf(out, "%d attempts: %d leases ran out, %d handed back, %d tried again\n", s.Attempts, s.LeasesLost, s.HandedBack, s.Retried)
-	fmt.Fprintf(out, "%d of %d faults done; worst time to recover %s, after: %s\n\n", s.Done, s.Rounds, round(s.Worst), s.WorstAfter)
+	fmt.Fprintf(out, "%d of %d faults done; worst time to recover %s, after: %s\nfelt: answers lost and leases run out between a fault and the recovery from it\n\n", s.Done, s.Rounds, round(s.Worst), s.WorstAfter)
 	by := map[string]int{}
 	for _, v := range violations {
 		by[v.Rule]++

@@ -39,6 +39,7 @@ type KindSummary struct {
 	NotDone     int
 	Recovered   int
 	Worst       time.Duration
+	Felt        int    // answers lost and leases run out between fault and recovery
 	Why         string // why one was not done or not available
 }
 
@@ -84,11 +85,11 @@ func Summarise(run model.Run, record history.Record) Summary {
 			s.Retried++
 		}
 	}
-	s.addRounds(run)
+	s.addRounds(run, record)
 	return s
 }
 
-func (s *Summary) addRounds(run model.Run) {
+func (s *Summary) addRounds(run model.Run, record history.Record) {
 	kinds := map[string]*KindSummary{}
 	for _, r := range run.Rounds {
 		if r.Done() {
@@ -109,6 +110,7 @@ func (s *Summary) addRounds(run model.Run) {
 				continue
 			}
 			k.Done++
+			k.Felt += felt(run, record, r)
 			if r.Recovered > 0 {
 				k.Recovered++
 			}
@@ -119,4 +121,20 @@ func (s *Summary) addRounds(run model.Run) {
 		s.Kinds = append(s.Kinds, *k)
 	}
 	slices.SortFunc(s.Kinds, func(a, b KindSummary) int { return cmp.Compare(a.Kind, b.Kind) })
+}
+
+// felt counts the answers that were lost and the leases that ran out in a round.
+func felt(run model.Run, record history.Record, r model.Round) (n int) {
+	within := func(at int64) bool { return at >= r.Inject && at <= max(r.Recovered, r.Heal) }
+	for _, e := range record.Events {
+		if e.Outcome == history.Maybe && within(e.Call) {
+			n++
+		}
+	}
+	for _, t := range record.Snapshot.Transitions {
+		if (t.Cause == history.LeaseLost || t.Cause == history.Exhausted) && within(int64(t.At.Sub(run.Began))) {
+			n++
+		}
+	}
+	return n
 }
