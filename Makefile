@@ -142,6 +142,11 @@ probes-short: ## the same in its CI size
 bench: build ## measure beside peers (CASE=sandbox), out/bench/CASE.json; wants a quiet machine
 	@go run ./bench $(or $(CASE),sandbox)
 
+.PHONY: probes-v2
+probes-v2: build ## the sandbox in its preferred mode (rootless, cgroup version 2), in an emulated machine; its disk is made once
+	@ci/vm/setup
+	@go run ./ci/vm/probes
+
 .PHONY: attack
 attack: build ## attack the real system, all of it (CASE='family id glob...' and SEED=n narrow and repeat it)
 	@$(BIN)/glovebox-attack run $(CASE) $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"glovebox/sandbox-probes/catalogue"
+	"glovebox/system/worker/probe"
+	"glovebox/threat-model/evidence"
+)
+
+// workers is how many attempts run at once, each in a slot of its own.
+const workers = 2
+
+// killed is how many calls are tried under the killing profile too; the machine that
+// needs no emulation tries them all.
+const killed = 6
+
+// prober runs the catalogue in the sandbox of this host.
+type prober struct {
+	cases
+	bench   *probe.Bench
+	program string
+	// controls are the same checks unconfined, by program and check; the host's root
+	// ran them.
+	controls map[string]map[string]catalogue.Outcome
+
+	mu    sync.Mutex
+	kills int
+}
+
+// inside runs in the launcher's user namespace.
+func inside(ctx context.Context) error {
+	p := &prober{program: filepath.Join(home, "probes")}
+	text, err := os.ReadFile(filepath.Join(out, "controls.json"))
+	if err != nil {
+		return fmt.Errorf("read the controls: %w", err)
+	}
+	if err := json.Unmarshal(text, &p.controls); err != nil {
+		return fmt.Errorf("read the controls: %w", err)
+	}
+	whole, err := catalogue.Load()
+	if err != nil {
+		return err
+	}
+	whole = whole.Select(os.Getenv("CASE"))
+	p.bench, err = probe.Attach(ctx, probe.Host{Dir: benchDir, Socket: engineSocket, Runtime: "crun", UIDBase: benchUID})
+	if err != nil {
+		return err
+	}
+	var tasks []func(slot int) error
+	for _, program := range whole.Programs {
+		tasks = append(tasks, func(slot int) error { return p.checks(ctx, slot, program) })
+	}
+	for _, e := range whole.Endings {
+		for _, w := range e.Ways {
+			tasks = append(tasks, func(slot int) error { return p.ending(ctx, slot, e, w) })
+		}
+	}
+	if os.Getenv("CASE") == "" {
+		tasks = append(tasks, func(slot int) error { return p.posture(ctx, slot) })
+	}
+	p.run(tasks)
+	closeErr := p.bench.Close()
+	detail := "no container, cgroup, mount or folder"
+	if closeErr != nil {
+		detail = closeErr.Error()
+	}
+	p.held(evidence.Case{ID: "host/nothing-left", Title: "nothing outlives its attempt", Requirements: []string{"SBX-12"}, Threats: []string{"BOX-D3"},
+		Tried: "all attempts of this suite", Oracle: "the engine's list, the cgroup tree, the slots' folder", Detail: detail}, closeErr == nil)
+	return p.write(filepath.Join(out, "inside.json"))
+}
+
+// run works the tasks off. One that cannot do its work files an error.
+func (p *prober) run(tasks []func(slot int) error) {
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for slot := range workers {
+		wg.Go(func() {
+			for i := range next {
+				if err := tasks[i](slot); err != nil {
+					p.file(evidence.Case{ID: "task/" + strconv.Itoa(i), Title: "an attempt can be made", Verdict: evidence.Errored, Detail: err.Error()})
+				}
+			}
+		})
+	}
+	for i := range tasks {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// limits are small, but for time: this processor is emulated.
+func limits() probe.Limits {
+	l := probe.Defaults()
+	l.MemoryBytes, l.Pids = 64<<20, 16
+	l.MaxInputBytes, l.MaxResultBytes = 1<<20, 1<<20
+	l.Timeout = 40 * time.Second
+	return l
+}
+
+func order(p catalogue.Program, checks ...catalogue.Check) []byte {
+	words := []string{p.Name}
+	for _, c := range checks {
+		words = append(words, c.Name)
+	}
+	return []byte(strings.TrimSpace(strings.Join(append(words, p.Order), " ")) + "\n")
+}
+
+const sigsys = "signal 31"
+
+// checks runs one program: all its checks in one attempt that answers a forbidden
+// call with an error, the first forbidden one under the killing profile as well.
+func (p *prober) checks(ctx context.Context, slot int, program catalogue.Program) error {
+	l := limits()
+	if program.Name == "cpu-share" {
+		l.CPUs = 0.1
+	}
+	outcomes := map[string]catalogue.Outcome{}
+	attempts := [][]catalogue.Check{program.Checks}
+	if program.Each {
+		attempts = nil
+		for _, c := range program.Checks {
+			attempts = append(attempts, []catalogue.Check{c})
+		}
+	}
+	for _, checks := range attempts {
+		report, err := p.bench.Run(ctx, probe.Attempt{Program: p.program, Input: order(program, checks...), Slot: slot, Limits: l, Filter: probe.Filter{Errno: !program.Each}})
+		if err != nil {
+			return fmt.Errorf("%s: %w", program.Name, err)
+		}
+		seen, _, err := catalogue.Parse(report.Result)
+		if err != nil {
+			return fmt.Errorf("%s: %w", program.Name, err)
+		}
+		for _, c := range checks {
+			o, answered := seen[c.Name]
+			if program.Each && (!answered && report.Ended(sigsys) || o.Number == "ESRCH") {
+				o = catalogue.Outcome{Word: "shut", Number: "EPERM", Detail: "SIGSYS"}
+			}
+			outcomes[c.Name] = o
+		}
+	}
+	kill := ""
+	for _, c := range program.Checks {
+		said := ""
+		if c.By == catalogue.Filter && !program.Each && kill == "" && p.mayKill() {
+			report, err := p.bench.Run(ctx, probe.Attempt{Program: p.program, Input: order(program, c), Slot: slot, Limits: l})
+			if err != nil {
+				return fmt.Errorf("%s: %w", program.Name, err)
+			}
+			kill = report.Outcome()
+			said = "; under the killing profile " + kill
+		}
+		verdict, detail := p.judge(program, c, outcomes[c.Name])
+		if said != "" && kill != sigsys {
+			verdict = evidence.Breached
+		}
+		p.file(evidence.Case{
+			ID: program.Name + "/" + c.Name, Title: program.Loss + ": " + c.Name, Requirements: program.Requirements, Threats: program.Threats,
+			Tried:  "as the core, rootless on cgroup version 2 with crun",
+			Oracle: "the kernel's answer to the probe; the same program unconfined, as root", Verdict: verdict, Detail: detail + said,
+		})
+	}
+	return nil
+}
+
+func (p *prober) mayKill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kills++
+	return p.kills <= killed
+}
+
+func (p *prober) judge(program catalogue.Program, c catalogue.Check, seen catalogue.Outcome) (evidence.Verdict, string) {
+	control, answered := p.controls[program.Name][c.Name]
+	said := strings.TrimSpace(seen.String()+" "+seen.Detail) + "; control " + control.String()
+	switch {
+	case seen.Word == "":
+		return evidence.Errored, "the probe did not come to this check"
+	case !c.Stopped(seen):
+		return evidence.Breached, fmt.Sprintf("wanted %s, got %s", c.By, said)
+	case c.Open != "":
+		return evidence.Held, "accepted: " + c.Open + "; " + said
+	case !c.Came(control, answered, seen):
+		return evidence.Errored, "the control failed, so the probe proves nothing: " + said
+	}
+	return evidence.Held, said
+}
+
+// ending lets the core end in one way and looks at the verdict.
+func (p *prober) ending(ctx context.Context, slot int, e catalogue.Ending, w catalogue.Way) error {
+	l := limits()
+	if w.Ends == "timeout" {
+		l.Timeout = 1500 * time.Millisecond
+	}
+	report, err := p.bench.Run(ctx, probe.Attempt{Program: p.program, Input: []byte(e.Name + " " + w.Order + "\n"), Slot: slot, Limits: l})
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", e.Name, w.Name, err)
+	}
+	want := harsher(w.Ends)
+	p.held(evidence.Case{
+		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: e.Requirements, Threats: e.Threats, Tried: "as the core: " + w.Order,
+		Oracle: "the engine's word, since this kernel tells no wait status; memory deaths from memory.events",
+		Detail: fmt.Sprintf("wanted %s, got %s", want, report.Outcome()),
+	}, report.Ended(want))
+	return nil
+}
+
+// harsher is what an exit code comes to where the kernel tells no wait status: the
+// engine's number 128+n is taken for signal n, never for an exit, and never for
+// success. A core that forges one harms itself alone.
+func harsher(ends string) string {
+	code, err := strconv.Atoi(strings.TrimPrefix(ends, "exit "))
+	switch {
+	case err != nil || code <= 128 || code > 128+64:
+		return ends
+	case code == 128+9:
+		return "sandbox_failure: the core was killed from outside its slot"
+	}
+	return fmt.Sprintf("signal %d", code-128)
+}
