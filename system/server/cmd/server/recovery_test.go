@@ -275,7 +275,7 @@ func TestARestoreRefusesWhatItWouldHarm(t *testing.T) {
 	eventually(t, 5*time.Second, "the server's sessions ended", func() bool {
 		return p.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'glovebox%'") == 0
 	})
-	refused(p.installation, "is not empty")
+	refused(p.installation, "the database is not empty")
 
 	other := p.elsewhere()
 	refused(other, "another backup", "--digest", strings.Repeat("0", 64))
