@@ -227,10 +227,11 @@ func (c *campaign) round(ctx context.Context, random *rand.Rand, kinds []fault.K
 		return round
 	}
 	var hold time.Duration
-	for _, f := range faults {
+	for i, f := range faults {
 		injecting, cancel := context.WithTimeout(ctx, injectTime)
 		err := f.Inject(injecting, c.scene)
 		cancel()
+		round.Faults[i] = f.String() // one that is aimed knows its victim now
 		if err != nil {
 			round.NotDone = err.Error()
 			break

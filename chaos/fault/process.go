@@ -22,13 +22,13 @@ func processKinds() []Kind {
 			Kind{
 				Name: "kill-" + role, Title: "SIGKILL of a " + role, Requirements: []string{"HAR-06", "JOB-06", "SBX-12", "UPL-08"},
 				Make: func(random *rand.Rand, r *rig.Rig) Fault {
-					return &kill{names: []string{pick(random, ofRole(r, role))}, hold: between(random, 0, 2*time.Second)}
+					return &kill{names: []string{pick(random, ofRole(r, role))}, aim: aim(random, role), hold: between(random, 0, 2*time.Second)}
 				},
 			},
 			Kind{
 				GoesOn: role != "server", Name: "stop-" + role, Title: "SIGSTOP of a " + role + " past the lease, then SIGCONT", Requirements: []string{"HAR-06", "JOB-08", "JOB-06"},
 				Make: func(random *rand.Rand, r *rig.Rig) Fault {
-					return &freeze{name: pick(random, ofRole(r, role)), hold: rig.Lease + between(random, time.Second, 3*time.Second)}
+					return &freeze{name: pick(random, ofRole(r, role)), aim: aim(random, role), hold: rig.Lease + between(random, time.Second, 3*time.Second)}
 				},
 			})
 	}
@@ -54,7 +54,7 @@ func processKinds() []Kind {
 		Kind{
 			Name: "drain-worker", Title: "SIGTERM of a worker, which hands back or finishes", Requirements: []string{"REL-05"},
 			Make: func(random *rand.Rand, r *rig.Rig) Fault {
-				return &drain{name: pick(random, ofRole(r, "worker")), hold: between(random, 0, time.Second)}
+				return &drain{name: pick(random, ofRole(r, "worker")), aim: aim(random, "worker"), hold: between(random, 0, time.Second)}
 			},
 		},
 		Kind{
@@ -93,6 +93,7 @@ type kill struct {
 	always
 	again
 	names []string
+	aim   string
 	hold  time.Duration
 }
 
@@ -100,6 +101,13 @@ func (k *kill) String() string      { return "kill " + strings.Join(k.names, " "
 func (k *kill) Hold() time.Duration { return k.hold }
 
 func (k *kill) Inject(ctx context.Context, s *Scene) error {
+	if k.aim != "" {
+		name, err := aimed(ctx, s, k.aim)
+		if err != nil {
+			return err
+		}
+		k.names = []string{name}
+	}
 	var errs []error
 	for _, name := range k.names {
 		errs = append(errs, s.Kill(name))
@@ -125,6 +133,7 @@ func (k *kill) Heal(ctx context.Context, s *Scene) error {
 type freeze struct {
 	always
 	name string
+	aim  string
 	hold time.Duration
 }
 
@@ -133,7 +142,12 @@ func (f *freeze) String() string {
 }
 func (f *freeze) Hold() time.Duration { return f.hold }
 
-func (f *freeze) Inject(_ context.Context, s *Scene) error {
+func (f *freeze) Inject(ctx context.Context, s *Scene) (err error) {
+	if f.aim != "" {
+		if f.name, err = aimed(ctx, s, f.aim); err != nil {
+			return err
+		}
+	}
 	return s.SignalAll(f.name, syscall.SIGSTOP)
 }
 func (f *freeze) Heal(_ context.Context, s *Scene) error { return s.SignalAll(f.name, syscall.SIGCONT) }
@@ -143,6 +157,7 @@ type drain struct {
 	always
 	again
 	name string
+	aim  string
 	hold time.Duration
 }
 
@@ -153,7 +168,12 @@ func (d *drain) Hold() time.Duration { return d.hold }
 // margin, and a little more. The others are done sooner.
 const GraceTime = 65 * time.Second
 
-func (d *drain) Inject(_ context.Context, s *Scene) error {
+func (d *drain) Inject(ctx context.Context, s *Scene) (err error) {
+	if d.aim != "" {
+		if d.name, err = aimed(ctx, s, d.aim); err != nil {
+			return err
+		}
+	}
 	if err := s.Stop(d.name, GraceTime); err != nil {
 		s.Report("graceful-shutdown", "", err.Error())
 	}

@@ -108,6 +108,14 @@ func (r *Rig) Overdue(ctx context.Context, grace time.Duration) (ids []string, e
 	return ids, err
 }
 
+// Holder is a job's status and the worker that has it now.
+func (r *Rig) Holder(ctx context.Context, id string) (status, worker string, err error) {
+	err = r.query(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT status, coalesce(worker_id, '') FROM observe.jobs WHERE id = $1", id).Scan(&status, &worker)
+	})
+	return status, worker, err
+}
+
 // Attempt is a job's status and the number of its attempts so far.
 func (r *Rig) Attempt(ctx context.Context, id string) (status string, attempt int, err error) {
 	err = r.query(ctx, func(conn *pgx.Conn) error {
