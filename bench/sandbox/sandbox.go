@@ -40,6 +40,7 @@ type rig struct {
 	place    *probe.Warm // whose files the peers use
 	bundle   *probe.Bundle
 	launcher *probe.Launcher
+	results  chan string // files that podman's containers write, one a caller
 }
 
 // Run takes all figures.
@@ -62,6 +63,14 @@ func Run(ctx context.Context, root string) (figures []measure.Figure, err error)
 	_, in, _ := r.place.Place()
 	if err := os.WriteFile(in, input, 0); err != nil { // in place: the mount holds the inode
 		return nil, fmt.Errorf("write the peers' input: %w", err)
+	}
+	r.results = make(chan string, slots)
+	for i := range slots {
+		path := filepath.Join(r.bench.Dir(), fmt.Sprintf("peer-result-%d", i))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return nil, fmt.Errorf("make the peers' results: %w", err)
+		}
+		r.results <- path
 	}
 	memory, err := r.memory(ctx)
 	if err != nil {
@@ -136,19 +145,23 @@ func (r *rig) attempt(ctx context.Context) error {
 }
 
 // runtime is `runc run` of the configuration that the engine made for a slot.
-func (r *rig) runtime(ctx context.Context) error { return r.peer(r.bundle.Command(ctx)) }
+func (r *rig) runtime(ctx context.Context) error {
+	_, _, out := r.place.Place()
+	return peer(r.bundle.Command(ctx), out)
+}
 
 // podman is `podman run --rm` without the walls, which would make it no faster: no
 // network and no log, since these cost most.
 func (r *rig) podman(ctx context.Context) error {
-	root, in, out := r.place.Place()
-	return r.peer(r.bench.Podman(ctx, "run", "--rm", "--network", "none", "--log-driver", "none",
-		"--volume", in+":/in/input:ro", "--volume", out+":/out/result", "--rootfs", root, "/core"))
+	root, in, _ := r.place.Place()
+	out := <-r.results
+	defer func() { r.results <- out }()
+	return peer(r.bench.Podman(ctx, "run", "--rm", "--network", "none", "--log-driver", "none",
+		"--volume", in+":/in/input:ro", "--volume", out+":/out/result", "--rootfs", root, "/core"), out)
 }
 
-// peer runs the command, which must succeed and give the right result.
-func (r *rig) peer(cmd *exec.Cmd) error {
-	_, _, out := r.place.Place()
+// peer runs the command, which must succeed and leave the right result in out.
+func peer(cmd *exec.Cmd, out string) error {
 	if err := os.Truncate(out, 0); err != nil {
 		return fmt.Errorf("empty the peer's result: %w", err)
 	}
