@@ -7,13 +7,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"glovebox/migrations"
 	"glovebox/system/protocol"
 	"glovebox/system/server/internal/config"
+	"glovebox/system/server/internal/jobs"
+	jobstore "glovebox/system/server/internal/jobs/adapters/postgres"
 	"glovebox/system/server/internal/jobs/sweep"
 	"glovebox/system/server/internal/recovery"
 	"glovebox/system/server/internal/storage/fs"
@@ -66,6 +71,26 @@ func (in *installation) elsewhere() *installation {
 	}
 	other.must(nil, "migrate", "up")
 	return other
+}
+
+// records are all jobs as the store knows them.
+func (in *installation) records() map[string]jobs.Record {
+	in.t.Helper()
+	rows, err := in.admin.Query(in.t.Context(), "SELECT id::text FROM app.jobs")
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	all := make(map[string]jobs.Record, len(ids))
+	for _, id := range ids {
+		if all[id], err = jobstore.New(in.admin).Look(in.t.Context(), id); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+	return all
 }
 
 // backUp takes a backup into a new folder.
@@ -122,6 +147,7 @@ func TestARestoredInstallationRunsNothingTwice(t *testing.T) {
 		Oracle:       "rows, history and files of the new installation; what workers of the lost system are answered",
 	})
 	p := populate(t)
+	atBackup := p.records()
 	dir, manifest := p.backUp()
 	if manifest.Jobs["processing"] != 2 || manifest.Files != 6 || manifest.Rows["users"] != 1 {
 		t.Errorf("the manifest counts %+v", manifest)
@@ -141,6 +167,12 @@ func TestARestoredInstallationRunsNothingTwice(t *testing.T) {
 	other.must(&report, "restore", "--json", "--from", dir, "--digest", manifest.Digest, "--keep-tokens")
 	if report.TakenBack != 2 || report.Files != 6 || len(report.RightsDiffer) != 0 || report.Pending || report.TokenBase <= p.assignment.FencingToken {
 		t.Errorf("the restore reports %+v", report)
+	}
+	for id, after := range other.records() {
+		want, _ := atBackup[id].Job.Restored(report.TokenBase, after.Job.UpdatedAt)
+		if got := after.Job; !reflect.DeepEqual(got, want) {
+			t.Errorf("job %s was restored as %+v, want %+v", id, got, want)
+		}
 	}
 	if out, errOut, code := other.administer("verify", "--json", "--from", dir); code != exitOK {
 		t.Errorf("verify: %d %s %s", code, out, errOut)

@@ -27,6 +27,7 @@ const (
 	CauseRetry      Cause = "retry"       // a worker's failure, tried again
 	CauseHandedBack Cause = "handed_back" // worker_shutdown
 	CauseLeaseLost  Cause = "lease_lost"  // the lease ran out, tried again
+	CauseRestored   Cause = "restored"    // the system was set back to a backup, tried again
 	CauseExhausted  Cause = "exhausted"   // the last lease ran out
 	CauseRejected   Cause = "rejected"    // an inspection verdict
 )
@@ -48,6 +49,7 @@ var edges = map[edge]bool{
 	{Processing, Pending, CauseRetry}:      true,
 	{Processing, Pending, CauseHandedBack}: true,
 	{Processing, Pending, CauseLeaseLost}:  true,
+	{Processing, Pending, CauseRestored}:   true,
 	{Processing, Failed, CauseExhausted}:   true,
 }
 

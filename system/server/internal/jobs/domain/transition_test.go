@@ -44,11 +44,12 @@ func TestOnlyTheListedArrowsExist(t *testing.T) {
 	evidence.Proves(t, "JOB-01")
 	statuses := []domain.Status{"", domain.Pending, domain.Processing, domain.Completed, domain.Failed, "cancelled"}
 	causes := []domain.Cause{domain.CauseSubmitted, domain.CauseClaimed, domain.CauseFinished, domain.CauseFailed, domain.CauseRetry,
-		domain.CauseHandedBack, domain.CauseLeaseLost, domain.CauseExhausted, domain.CauseRejected}
+		domain.CauseHandedBack, domain.CauseLeaseLost, domain.CauseRestored, domain.CauseExhausted, domain.CauseRejected}
 	want := map[string]bool{
 		" pending submitted": true, "pending processing claimed": true, "pending failed rejected": true,
 		"processing completed finished": true, "processing failed failed": true, "processing failed exhausted": true,
 		"processing pending retry": true, "processing pending handed_back": true, "processing pending lease_lost": true,
+		"processing pending restored": true,
 	}
 	for _, from := range statuses {
 		for _, to := range statuses {
