@@ -18,9 +18,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 )
+
+// Bound is how long anything of an attempt may outlive it, as docs/ARCHITECTURE.md
+// promises: from the attempt's end while launcher and engine run, else from when both
+// run again.
+const Bound = 15 * time.Second
 
 // Host is where one local system's attempts live.
 type Host struct {
@@ -45,6 +51,8 @@ type process struct {
 	program string // the file it runs
 }
 
+func (p process) isCore() bool { return strings.HasSuffix(p.program, "/core") }
+
 // Launcher returns the name of launcher i, which its containers and cgroups bear.
 func (h Host) Launcher(i int) string {
 	sum := sha256.Sum256([]byte(h.root(i)))
@@ -53,8 +61,8 @@ func (h Host) Launcher(i int) string {
 
 func (h Host) root(i int) string { return filepath.Join(h.State, fmt.Sprintf("slots-%d", i)) }
 
-// Found lists what is left, and, once nothing is, what of the containers that should
-// wait is missing. An error says that an oracle could not be asked.
+// Found lists what is left, and what of the containers that should wait is missing or
+// too much. An error says that an oracle could not be asked.
 func (h Host) Found() ([]string, error) {
 	var found []string
 	for i := range h.Launchers {
@@ -82,13 +90,35 @@ func (h Host) Found() ([]string, error) {
 	return found, nil
 }
 
+// Names lists the attempts of launcher i of which a folder or a cgroup is there. It
+// does not ask the engine.
+func (h Host) Names(i int) []string {
+	all := map[string]*attempt{}
+	folders, _ := filepath.Glob(filepath.Join(h.root(i), "a-*"))
+	for _, path := range append(folders, h.groups(i)...) {
+		all[strings.TrimSuffix(filepath.Base(path), ".disk")] = nil
+	}
+	return sorted(all)
+}
+
+// Running lists the attempts of launcher i whose core runs.
+func (h Host) Running(i int) []string {
+	all := map[string]*attempt{}
+	for _, path := range h.groups(i) {
+		if slices.ContainsFunc(processesOf(path), process.isCore) {
+			all[filepath.Base(path)] = nil
+		}
+	}
+	return sorted(all)
+}
+
 // Cores returns the processes of all attempts that have become the core.
 func (h Host) Cores() []string {
 	var pids []string
 	for i := range h.Launchers {
 		for _, path := range h.groups(i) {
 			for _, p := range processesOf(path) {
-				if strings.HasSuffix(p.program, "/core") {
+				if p.isCore() {
 					pids = append(pids, p.pid)
 				}
 			}
@@ -202,7 +232,7 @@ func (a *attempt) notWaiting(dir string) string {
 	var inits, others []string
 	for _, p := range a.processes {
 		switch {
-		case strings.HasPrefix(p.command, "runc:") && !strings.HasSuffix(p.program, "/core"):
+		case strings.HasPrefix(p.command, "runc:") && !p.isCore():
 			inits = append(inits, p.pid)
 		case p.command != "conmon":
 			others = append(others, p.command+" "+p.pid)

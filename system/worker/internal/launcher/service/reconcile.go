@@ -9,6 +9,14 @@ import (
 	"glovebox/system/worker/internal/container/slotfs"
 )
 
+// Bound is how long anything of an attempt may outlive it: a container, cgroup, mount,
+// process, descriptor or slot folder. It counts from the attempt's end while launcher
+// and engine run, else from when both run again (docs/ARCHITECTURE.md). Until a dead
+// launcher is started again, its processes end by their own limits: at the latest by
+// the engine's, limits.timeout and 30 s after a start, and two minutes more for one
+// that waited.
+const Bound = 15 * time.Second
+
 // reconcileTimeout bounds one clean-up.
 const reconcileTimeout = 60 * time.Second
 
