@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -129,6 +130,9 @@ func (s *settings) Validate() config.Problems {
 	default:
 		c.Require(false, "slots.backing", "is of no known kind", "auto, tmpfs or loop", "correct it")
 	}
+	files := slotfs.Config{Backing: slotfs.Backing(s.Slots.Backing), MaxInputBytes: s.Limits.MaxInputBytes.Int64(), MaxResultBytes: s.Limits.MaxResultBytes.Int64()}
+	c.Require(!userns.Inside() || files.Resolve() != slotfs.Loop, "slots.backing", "comes to disks, which a rootless launcher cannot mount",
+		fmt.Sprintf("limits.max_input_bytes and limits.max_result_bytes of %d together, or backing tmpfs", slotfs.AutoTmpfsBytes), "lower the limits, or take the slots' files into memory")
 	requireImage(&c, "sandbox.image", s.Sandbox.Image)
 	requireImage(&c, "selftest.image", s.SelfTest.Image)
 	c.NotEmpty("sandbox.runtime", s.Sandbox.Runtime, "the name of an OCI runtime, as runc")
