@@ -43,5 +43,5 @@ var channels = []channel{
 	{name: "host-name", after: true},
 	{name: "user-keyring", after: true, needs: "keyrings in the kernel"},
 	{name: "process-count"},
-	{name: "processor-load", accepted: "slots that share a processor can feel each other's load", needs: "a processor that nobody else keeps busy"},
+	{name: "processor-load", accepted: "share a processor can feel each other's load", needs: "a processor that nobody else keeps busy"},
 }

@@ -101,6 +101,19 @@ func TestJudgeOfAChannel(t *testing.T) {
 	}
 }
 
+// What a channel is excused by must stand in the threat model, word for word.
+func TestAcceptedChannelsStandInTheThreatModel(t *testing.T) {
+	text, err := acceptedText("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range channels {
+		if !strings.Contains(text, c.accepted) {
+			t.Errorf("%s: %q stands nowhere in THREAT_MODEL.md", c.name, c.accepted)
+		}
+	}
+}
+
 // The table of settings taken away must name each row of the spec.
 func TestEveryRowOfTheSpecCanBeTakenAway(t *testing.T) {
 	var fields strings.Builder

@@ -26,11 +26,10 @@ const (
 // through everything they might share. Each channel's control is the same pair
 // unconfined in one folder, where the bits must arrive.
 func (s *Suite) pairs(ctx context.Context) error {
-	model, err := os.ReadFile(filepath.Join(s.opts.Root, "threat-model/THREAT_MODEL.md"))
+	accepted, err := acceptedText(s.opts.Root)
 	if err != nil {
-		return fmt.Errorf("read what the threat model accepts: %w", err)
+		return err
 	}
-	accepted := strings.Join(strings.Fields(string(model)), " ")
 	var wanted []channel
 	for _, c := range channels {
 		if (c.short || !s.opts.Short) && (s.wants("pair/"+c.name) || c.after && s.wants("sequence/"+c.name)) {
@@ -59,6 +58,15 @@ func (s *Suite) pairs(ctx context.Context) error {
 		s.file(judgeChannel(c, "pair/"+c.name, "two jobs at once pass each other a bit by "+c.name, inside[c.name], outside[c.name], accepted))
 	}
 	return s.sequence(ctx, wanted, accepted)
+}
+
+// acceptedText is the threat model as one line.
+func acceptedText(root string) (string, error) {
+	model, err := os.ReadFile(filepath.Join(root, "threat-model/THREAT_MODEL.md"))
+	if err != nil {
+		return "", fmt.Errorf("read what the threat model accepts: %w", err)
+	}
+	return strings.Join(strings.Fields(string(model)), " "), nil
 }
 
 func judgeChannel(c channel, id, title string, inside, outside float64, accepted string) evidence.Case {
