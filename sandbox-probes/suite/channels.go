@@ -35,7 +35,7 @@ var channels = []channel{
 	{name: "context-switches"},
 	{name: "open-files"},
 	{name: "futex-on-program", short: true},
-	{name: "pipe-inode-numbers", short: true, accepted: "inode numbers"},
+	{name: "pipe-inode-numbers", short: true},
 	{name: "proc-inode-numbers", accepted: "inode numbers"},
 	{name: "terminal-numbers"},
 	{name: "tcp-socket-count"},
