@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,6 +34,7 @@ type whole struct {
 	hostile   *person // submits the probes
 	neighbour *person // another user, whose jobs must come out right
 	observer  *pgxpool.Pool
+	jobs      atomic.Int64 // submitted
 }
 
 // system runs the probes as jobs through the real server, worker and launcher, and
@@ -57,7 +59,7 @@ func (s *Suite) system(ctx context.Context) (err error) {
 	err = errors.Join(w.endings(ctx), w.forbidden(ctx), w.refusals(ctx))
 	close(done)
 	beside.Wait()
-	return err
+	return errors.Join(err, w.logs())
 }
 
 func (s *Suite) startWhole(ctx context.Context) (*whole, error) {
@@ -104,6 +106,7 @@ func (w *whole) run(ctx context.Context, p *person, input []byte) (end, error) {
 	if err != nil {
 		return end{}, err
 	}
+	w.jobs.Add(1)
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
