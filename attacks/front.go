@@ -10,4 +10,10 @@ var front = []harness.Family{
 	tenancy,
 	mass,
 	download,
+	upload,
+	framing,
+	idempotency,
+	slow,
+	transport,
+	faults,
 }
