@@ -341,7 +341,7 @@ func errorsInternal(e *harness.Env) {
 
 func errorsMalformed(e *harness.Env) {
 	good := answersTo(e, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	e.Control(len(good) == 1 && good[0].Status == http.StatusOK, "a good request: %s", statuses(good))
+	e.Control(len(good) == 1 && good[0].Status == http.StatusOK, "a good request: %s", statusLine(good))
 	for name, raw := range map[string]string{
 		"no line": "\r\n\r\n\r\n", "one word": "GET\r\n\r\n", "bad escape": "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", "bad version": "GET / HTTP/x\r\n\r\n", "no host": "GET / HTTP/1.1\r\n\r\n", "bad host": "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "bad header": "GET / HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", "bad length": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
 		"bad encoding": "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "binary": "\x00\x01\x02\xff\xfe\r\n\r\n", "long line": "GET /" + strings.Repeat("a", 60_000) + " HTTP/1.1\r\n\r\n", "long header": "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 60_000) + "\r\n\r\n", "another protocol": "EHLO x\r\n", "ssh": "SSH-2.0-x\r\n", "redis": "*1\r\n$4\r\nPING\r\n",

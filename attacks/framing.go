@@ -107,24 +107,24 @@ var framingOne = []harness.Case{
 	},
 }
 
-// victim is a request that leaves a trace if it is executed: it revokes a token.
-type victim struct {
+// hiddenRequest is a request that leaves a trace if it is executed: it revokes a token.
+type hiddenRequest struct {
 	e     *harness.Env
 	token string
 }
 
-func newVictim(e *harness.Env) *victim { return &victim{e, e.FreshToken(e.Bob())} }
+func newHidden(e *harness.Env) *hiddenRequest { return &hiddenRequest{e, e.FreshToken(e.Bob())} }
 
 // request is the hidden request's bytes.
-func (v *victim) request() string {
+func (v *hiddenRequest) request() string {
 	return string(harness.Request{Method: http.MethodDelete, Path: "/api/v1/auth/token", Token: v.token}.Bytes(v.e.Public(0)))
 }
 
 // alive reports whether the token still works, so that the request was not run.
-func (v *victim) alive() bool { return whoami(v.e.Do(me(v.token))) == v.e.Bob().Login }
+func (v *hiddenRequest) alive() bool { return whoami(v.e.Do(me(v.token))) == v.e.Bob().Login }
 
 // provesItself has the request executed openly, which shows that the trace is seen.
-func (v *victim) provesItself() {
+func (v *hiddenRequest) provesItself() {
 	v.e.Input("")
 	c := v.e.MustDial(v.e.Public(0), nil)
 	v.e.Must(c.Send([]byte(v.request())), "send the request openly")
@@ -153,8 +153,8 @@ func answersTo(e *harness.Env, raw string) []harness.Answer {
 	}
 }
 
-// statuses is the answers in one line.
-func statuses(all []harness.Answer) string {
+// statusLine is the answers in one line.
+func statusLine(all []harness.Answer) string {
 	var b strings.Builder
 	for _, a := range all {
 		fmt.Fprintf(&b, "%d ", a.Status)
@@ -168,7 +168,7 @@ func head(e *harness.Env, method, path string, lines ...string) string {
 }
 
 func framingLengthAndChunks(e *harness.Env) {
-	v := newVictim(e)
+	v := newHidden(e)
 	hidden := v.request()
 	for name, raw := range map[string]string{
 		"chunked body ends early": head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Length: "+itoa(len("0\r\n\r\n"+hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden,
@@ -179,18 +179,18 @@ func framingLengthAndChunks(e *harness.Env) {
 	} {
 		e.Input("%s", name)
 		all := answersTo(e, raw)
-		e.Check(len(all) <= 1, "%d answers came: %s", len(all), statuses(all))
+		e.Check(len(all) <= 1, "%d answers came: %s", len(all), statusLine(all))
 		e.Check(v.alive(), "the hidden request was executed")
 	}
 	v.provesItself()
 }
 
 func framingOddEncodings(e *harness.Env) {
-	v := newVictim(e)
+	v := newHidden(e)
 	hidden := v.request()
 	chunkedForm := chunked(harness.Form("a.lua", harness.Lua()), 1000)
 	all := answersTo(e, head(e, "POST", "/api/v1/jobs", harness.FormType, "Transfer-Encoding: chunked")+chunkedForm)
-	e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "the plain spelling: %s", statuses(all))
+	e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "the plain spelling: %s", statusLine(all))
 	for _, line := range []string{
 		"Transfer-Encoding: xchunked", "Transfer-Encoding : chunked", "Transfer-Encoding: chunked, identity", "Transfer-Encoding: identity, chunked", "Transfer-Encoding: identity", "Transfer-Encoding: gzip, chunked", "Transfer-Encoding:\x0bchunked",
 		"Transfer-Encoding: chunked\x00", "Transfer-Encoding: \"chunked\"", "Transfer-Encoding: chunked;q=1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "Transfer-Encoding: x\r\nTransfer-Encoding: chunked", "Transfer_Encoding: chunked",
@@ -203,11 +203,11 @@ func framingOddEncodings(e *harness.Env) {
 			// bytes is then an open second request, which its sender may send anyway.
 			open := length == 5 && len(all) == 2 && all[0].Status < 500
 			if open {
-				v = newVictim(e)
+				v = newHidden(e)
 				hidden = v.request()
 				continue
 			}
-			e.Check(len(all) <= 1, "%d answers came: %s", len(all), statuses(all))
+			e.Check(len(all) <= 1, "%d answers came: %s", len(all), statusLine(all))
 			e.Check(v.alive(), "the hidden request was executed")
 		}
 	}
@@ -215,7 +215,7 @@ func framingOddEncodings(e *harness.Env) {
 }
 
 func framingOddChunks(e *harness.Env) {
-	v := newVictim(e)
+	v := newHidden(e)
 	hidden := v.request()
 	headers := head(e, "POST", "/api/v1/jobs", harness.FormType, "Transfer-Encoding: chunked")
 	whole := func(size func(n int) string) (raw, marker string) {
@@ -226,7 +226,7 @@ func framingOddChunks(e *harness.Env) {
 	for _, size := range []func(int) string{func(n int) string { return fmt.Sprintf("%x", n) }, func(n int) string { return fmt.Sprintf("%X", n) }, func(n int) string { return fmt.Sprintf("000%x", n) }, func(n int) string { return fmt.Sprintf("%x;ext=1", n) }} {
 		raw, _ := whole(size)
 		all := answersTo(e, raw)
-		e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "a good chunk: %s", statuses(all))
+		e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "a good chunk: %s", statusLine(all))
 	}
 	for name, size := range map[string]func(int) string{
 		"negative": func(n int) string { return fmt.Sprintf("-%x", n) }, "plus": func(n int) string { return fmt.Sprintf("+%x", n) }, "prefix": func(n int) string { return fmt.Sprintf("0x%x", n) }, "space before": func(n int) string { return fmt.Sprintf(" %x", n) },
@@ -237,7 +237,7 @@ func framingOddChunks(e *harness.Env) {
 		e.Input("%s", name)
 		raw, marker := whole(size)
 		all := answersTo(e, raw)
-		e.Check(len(all) <= 1 && (len(all) == 0 || all[0].Status >= 400 && all[0].Status < 500), "got %s", statuses(all))
+		e.Check(len(all) <= 1 && (len(all) == 0 || all[0].Status >= 400 && all[0].Status < 500), "got %s", statusLine(all))
 		gone(e, marker)
 	}
 	for name, raw := range map[string]string{
@@ -249,7 +249,7 @@ func framingOddChunks(e *harness.Env) {
 		e.Input("%s", name)
 		all := answersTo(e, raw)
 		e.Check(v.alive(), "the hidden request was executed")
-		e.Check(len(all) <= 1, "%d answers came: %s", len(all), statuses(all))
+		e.Check(len(all) <= 1, "%d answers came: %s", len(all), statusLine(all))
 	}
 	v.provesItself()
 }
@@ -281,7 +281,7 @@ func framingOddHeaders(e *harness.Env) {
 }
 
 func framingRefusedBody(e *harness.Env) {
-	v := newVictim(e)
+	v := newHidden(e)
 	hidden := v.request()
 	n := itoa(len(hidden))
 	plain := func(method, path string, lines ...string) string {
@@ -296,14 +296,14 @@ func framingRefusedBody(e *harness.Env) {
 	} {
 		e.Input("%s", name)
 		all := answersTo(e, raw+hidden)
-		e.Check(len(all) == 1 && all[0].Status >= 400, "the answers are %s", statuses(all))
+		e.Check(len(all) == 1 && all[0].Status >= 400, "the answers are %s", statusLine(all))
 		e.Check(v.alive(), "the body was executed as a request")
 	}
 	v.provesItself()
 }
 
 func framingBodyOnGet(e *harness.Env) {
-	v := newVictim(e)
+	v := newHidden(e)
 	hidden := v.request()
 	next := string(me(e.Token(e.Alice())).Bytes(e.Public(0)))
 	for name, raw := range map[string]string{
@@ -313,11 +313,11 @@ func framingBodyOnGet(e *harness.Env) {
 		e.Input("%s", name)
 		all := answersTo(e, raw+next)
 		e.Check(v.alive(), "the body was executed as a request")
-		e.Check(len(all) == 1 || len(all) == 2 && whoami(all[1]) == e.Alice().Login, "the answers are %s", statuses(all))
+		e.Check(len(all) == 1 || len(all) == 2 && whoami(all[1]) == e.Alice().Login, "the answers are %s", statusLine(all))
 	}
 	e.Input("")
 	all := answersTo(e, next+next)
-	e.Control(len(all) == 2 && whoami(all[1]) == e.Alice().Login, "two open requests: %s", statuses(all))
+	e.Control(len(all) == 2 && whoami(all[1]) == e.Alice().Login, "two open requests: %s", statusLine(all))
 	v.provesItself()
 }
 
@@ -330,10 +330,10 @@ func framingTrailers(e *harness.Env) {
 	token := "Authorization: Bearer " + e.Token(bob) + "\r\n"
 	e.Input("token in the trailer")
 	all := answersTo(e, base+"\r\n"+form()+token+"\r\n")
-	e.Check(len(all) == 1 && all[0].Status == http.StatusUnauthorized, "got %s", statuses(all))
+	e.Check(len(all) == 1 && all[0].Status == http.StatusUnauthorized, "got %s", statusLine(all))
 	e.Input("another token in the trailer")
 	all = answersTo(e, base+token+"\r\n"+form()+"Authorization: Bearer "+e.Token(e.Alice())+"\r\n\r\n")
-	e.Check(len(all) == 1, "got %s", statuses(all))
+	e.Check(len(all) == 1, "got %s", statusLine(all))
 	if len(all) == 1 && all[0].Status == http.StatusCreated {
 		var job harness.Job
 		e.JSON(all[0], &job)
@@ -355,10 +355,10 @@ func framingTrailers(e *harness.Env) {
 	for range 2 {
 		again = answersTo(e, base+token+key+"\r\n"+body+"\r\n")
 	}
-	e.Control(len(again) == 1 && again[0].Status == http.StatusOK, "the key before the body: %s", statuses(again))
+	e.Control(len(again) == 1 && again[0].Status == http.StatusOK, "the key before the body: %s", statusLine(again))
 	e.Input("thousands of lines")
 	all = answersTo(e, base+token+"\r\n"+form()+strings.Repeat("X-Trailer: "+strings.Repeat("y", 100)+"\r\n", 20_000)+"\r\n")
-	e.Check(len(all) == 0 || len(all) == 1 && all[0].Status >= 400, "got %s", statuses(all))
+	e.Check(len(all) == 0 || len(all) == 1 && all[0].Status >= 400, "got %s", statusLine(all))
 }
 
 func framingVersions(e *harness.Env) {
@@ -368,7 +368,7 @@ func framingVersions(e *harness.Env) {
 	}
 	for _, line := range []string{"GET /api/v1/auth/me HTTP/1.1", "GET /api/v1/auth/me HTTP/1.0"} {
 		all := send(line)
-		e.Control(len(all) == 1 && whoami(all[0]) == e.Alice().Login, "%s: %s", line, statuses(all))
+		e.Control(len(all) == 1 && whoami(all[0]) == e.Alice().Login, "%s: %s", line, statusLine(all))
 	}
 	for _, line := range []string{
 		"GET /api/v1/auth/me", "GET /api/v1/auth/me HTTP/0.9", "GET /api/v1/auth/me HTTP/1.2", "GET /api/v1/auth/me HTTP/2.0", "GET /api/v1/auth/me HTTP/9.9", "GET /api/v1/auth/me http/1.1", "GET /api/v1/auth/me HTTP/1.1 ", "GET  /api/v1/auth/me HTTP/1.1",
@@ -392,19 +392,19 @@ func framingHost(e *harness.Env) {
 	}
 	right := "Host: " + e.Public(0)
 	all := get(right)
-	e.Control(len(all) == 1 && all[0].Status == http.StatusNotFound && all[0].Code() == "not_found", "the right Host: %s", statuses(all))
+	e.Control(len(all) == 1 && all[0].Status == http.StatusNotFound && all[0].Code() == "not_found", "the right Host: %s", statusLine(all))
 	for name, lines := range map[string][]string{
 		"none": nil, "two": {right, right}, "two different": {right, "Host: evil.example"}, "space": {"Host: a b"}, "control": {"Host: a\x01b"}, "line end": {"Host: a\r\n b"}, "slash": {"Host: evil.example/x"}, "user": {"Host: x@evil.example"}, "quote": {`Host: "evil"`},
 	} {
 		e.Input("%s", name)
 		all := get(lines...)
 		odd := name == "line end" || name == "slash" || name == "user" || name == "quote" // names of no host, that no answer depends on
-		e.Check(len(all) == 1 && (all[0].Status == http.StatusBadRequest || odd && all[0].Status == http.StatusNotFound && !holds(all[0], "evil")), "got %s", statuses(all))
+		e.Check(len(all) == 1 && (all[0].Status == http.StatusBadRequest || odd && all[0].Status == http.StatusNotFound && !holds(all[0], "evil")), "got %s", statusLine(all))
 	}
 	for _, line := range []string{"GET https://evil.example/api/v1/jobs HTTP/1.1", "GET http://evil.example/ HTTP/1.1", "GET //evil.example/ HTTP/1.1", "OPTIONS https://evil.example HTTP/1.1"} {
 		e.Input("%s", line)
 		all := answersTo(e, line+"\r\n"+right+"\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n\r\n")
-		e.Check(len(all) == 1 && all[0].Status >= 400 && !holds(all[0], "evil.example"), "got %s", statuses(all))
+		e.Check(len(all) == 1 && all[0].Status >= 400 && !holds(all[0], "evil.example"), "got %s", statusLine(all))
 	}
 }
 
@@ -412,7 +412,7 @@ func framingUpgrade(e *harness.Env) {
 	token := e.Token(e.Alice())
 	auth := "Host: " + e.Public(0) + "\r\nAuthorization: Bearer " + token + "\r\n"
 	all := answersTo(e, "GET /api/v1/auth/me HTTP/1.1\r\n"+auth+"\r\n")
-	e.Control(len(all) == 1 && whoami(all[0]) == e.Alice().Login, "a plain request: %s", statuses(all))
+	e.Control(len(all) == 1 && whoami(all[0]) == e.Alice().Login, "a plain request: %s", statusLine(all))
 	for name, raw := range map[string]string{
 		"h2c":         "GET /api/v1/auth/me HTTP/1.1\r\n" + auth + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"websocket":   "GET /api/v1/auth/me HTTP/1.1\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -431,7 +431,7 @@ func framingUpgrade(e *harness.Env) {
 
 func framingLarge(e *harness.Env) {
 	ok := answersTo(e, "GET /health HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 4000)+"\r\nConnection: close\r\n\r\n")
-	e.Control(len(ok) == 1 && ok[0].Status == http.StatusOK, "4 KB: %s", statuses(ok))
+	e.Control(len(ok) == 1 && ok[0].Status == http.StatusOK, "4 KB: %s", statusLine(ok))
 	watch := e.WatchServers()
 	const mega = 1 << 20
 	for name, raw := range map[string]string{

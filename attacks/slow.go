@@ -94,7 +94,7 @@ const grace = 4 * time.Second
 
 func slowHeaders(e *harness.Env) {
 	quick := answersTo(e, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	e.Control(len(quick) == 1 && quick[0].Status == http.StatusOK, "sent at once: %s", statuses(quick))
+	e.Control(len(quick) == 1 && quick[0].Status == http.StatusOK, "sent at once: %s", statusLine(quick))
 	c := e.MustDial(e.Public(0), nil)
 	e.Must(c.Send([]byte("GET /health HTTP/1.1\r\nHost: x\r\n")), "begin")
 	began := time.Now()
