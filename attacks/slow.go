@@ -113,8 +113,8 @@ func slowHeaders(e *harness.Env) {
 	}
 }
 
-// beginUpload sends an upload's beginning, of which 150,000 bytes are still to come.
-func beginUpload(e *harness.Env, marker string) *harness.Conn {
+// stalledUpload sends an upload's beginning, of which 150,000 bytes are still to come.
+func stalledUpload(e *harness.Env, marker string) *harness.Conn {
 	c := e.MustDial(e.Public(0), nil)
 	raw := harness.SubmitRequest(e.Token(e.NewUser()), append([]byte("-- "+marker+"\n"), make([]byte, 250_000)...)).Bytes(e.Public(0))
 	e.Must(c.Send(raw[:100_000]), "begin an upload")
@@ -123,7 +123,7 @@ func beginUpload(e *harness.Env, marker string) *harness.Conn {
 
 func slowSilent(e *harness.Env) {
 	marker, _ := harness.Marked()
-	c := beginUpload(e, marker)
+	c := stalledUpload(e, marker)
 	e.Control(e.Await(1500*time.Millisecond, func() bool { return len(e.OnDisk(marker)) == 1 }), "it is not on disk")
 	took, ended := endsWithin(e, c, 2*time.Second+grace+5*time.Second)
 	e.Check(ended, "it is still open after %s", took)

@@ -63,8 +63,8 @@ func (h clientHello) record() []byte {
 	return append([]byte{22, 3, 1, byte(len(message) >> 8), byte(len(message))}, message...)
 }
 
-// reply is what a server says to a greeting.
-type reply struct {
+// helloReply is what a server says to a greeting.
+type helloReply struct {
 	kind        string // of its first record: "hello", "alert", "other", "" where it says nothing
 	alert       byte   // the first one, also behind a hello
 	version     uint16
@@ -82,7 +82,7 @@ const (
 
 // askHello sends the greeting to the address and reads what comes up to an alert,
 // the server's last message of TLS 1.2 or the end of what is in the clear.
-func askHello(e *harness.Env, address string, greeting []byte) (r reply) {
+func askHello(e *harness.Env, address string, greeting []byte) (r helloReply) {
 	conn, err := e.DialTCP(e.Context(), address)
 	e.Must(err, "connect to %s", address)
 	defer conn.Close()
@@ -127,14 +127,14 @@ func askHello(e *harness.Env, address string, greeting []byte) (r reply) {
 	}
 }
 
-func (r *reply) first(kind string) {
+func (r *helloReply) first(kind string) {
 	if r.kind == "" {
 		r.kind = kind
 	}
 }
 
 // take reads one message of the handshake and reports whether it is the last.
-func (r *reply) take(kind byte, body []byte) (ended bool) {
+func (r *helloReply) take(kind byte, body []byte) (ended bool) {
 	const hello, keyExchange, done = 2, 12, 14
 	switch kind {
 	case hello:
