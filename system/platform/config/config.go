@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -120,7 +121,42 @@ func loadFile(path string, into any) error {
 	if err != nil {
 		return Problems{{Is: "cannot decode the file", Form: "TOML 1.0", Remedy: "correct the syntax"}}
 	}
+	if problems := otherLetters(content, into); len(problems) > 0 {
+		return problems
+	}
 	return nil
+}
+
+// otherLetters refuses keys that the decoder took for ours although they differ in
+// capital letters: of two that differ in nothing else, one would silently win.
+func otherLetters(content []byte, into any) Problems {
+	var tree map[string]any
+	if err := toml.Unmarshal(content, &tree); err != nil {
+		return Problems{{Is: "cannot decode the file", Form: "TOML 1.0", Remedy: "correct the syntax"}}
+	}
+	known := map[string]bool{}
+	for _, key := range Keys(into) {
+		for ; key != ""; key = key[:max(strings.LastIndexByte(key, '.'), 0)] {
+			known[key] = true
+		}
+	}
+	var problems Problems
+	var visit func(prefix string, tree map[string]any)
+	visit = func(prefix string, tree map[string]any) {
+		for name, value := range tree {
+			key := prefix + name
+			if !known[key] {
+				problems = append(problems, Problem{Key: key, Is: "unknown key", Form: "one of the documented keys, in small letters", Remedy: "correct its spelling or remove it"})
+				continue
+			}
+			if below, ok := value.(map[string]any); ok {
+				visit(key+".", below)
+			}
+		}
+	}
+	visit("", tree)
+	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Key, b.Key) })
+	return problems
 }
 
 // secretsOfFile refuses secrets that the file itself gave: it is made to be read,

@@ -139,3 +139,19 @@ func TestKeysAndEnvironmentNames(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Of two keys that differ in capital letters alone, one would win without a word.
+func TestKeysInOtherLettersAreUnknown(t *testing.T) {
+	evidence.Proves(t, "REL-03")
+	for content, key := range map[string]string{
+		"Slots = 3\n": "Slots", "[Lease]\nduration = \"40s\"\n": "Lease", "[lease]\nDURATION = \"3s\"\n": "lease.DURATION", "[lease]\nduration = \"40s\"\nDuration = \"3s\"\n": "lease.Duration",
+	} {
+		err := config.Load(file(t, content), nil, defaults())
+		if err == nil || !strings.Contains(err.Error(), key+": unknown key") {
+			t.Errorf("%q: %v, want %s refused", content, err, key)
+		}
+	}
+	if err := config.Load(file(t, "slots = 3\nlease.duration = \"40s\"\n"), nil, defaults()); err != nil {
+		t.Errorf("dotted keys: %v", err)
+	}
+}
