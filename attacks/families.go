@@ -2,12 +2,14 @@
 // of the running system. harness/ says what a case is; README.md how to add one.
 package attacks
 
-import "glovebox/attacks/harness"
+import (
+	"slices"
+
+	"glovebox/attacks/harness"
+)
 
 // Families lists every family, in the order in which they are told.
-var Families = []harness.Family{
-	auth,
-}
+var Families = slices.Concat(front, inside)
 
 // join makes one list of the cases of a family that lie in several files.
 func join(parts ...[]harness.Case) []harness.Case {

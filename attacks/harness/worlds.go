@@ -15,9 +15,10 @@ const (
 	// Main is two servers and two workers with small limits and short patience.
 	Main = "main"
 	// Quiet has no running worker: jobs stay pending until a case, with the
-	// certificate of a spare worker, claims them.
+	// certificate of a spare worker, claims them. Its logs are at the level debug.
 	Quiet = "quiet"
-	// Brief keeps what has ended for seconds, tokens included.
+	// Brief keeps what has ended for seconds, tokens included. Its logs are at the
+	// level debug.
 	Brief = "brief"
 )
 
@@ -40,8 +41,8 @@ var small = []string{
 
 var worlds = []world{
 	{name: Main, options: local.Options{Servers: 2, Workers: 2, Set: small}},
-	{name: Quiet, options: local.Options{Servers: 2, Workers: 1, Set: small}, prepare: stopWorkers},
-	{name: Brief, options: local.Options{Servers: 1, Workers: 1, Set: append([]string{
+	{name: Quiet, options: local.Options{Servers: 2, Workers: 1, LogLevel: "debug", Set: small}, prepare: stopWorkers},
+	{name: Brief, options: local.Options{Servers: 1, Workers: 1, LogLevel: "debug", Set: append([]string{
 		"retention.duration=3s", "sweeper.interval=200ms", "sweeper.orphan_age=2s", "auth.token_lifetime=4s",
 		"auth.login_window=5s",
 	}, small...)}},

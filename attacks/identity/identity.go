@@ -22,12 +22,12 @@ type User struct {
 func As(user User, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
+		err := errors.New("the call did not come to its end")
+		defer func() { done <- err }()
 		runtime.LockOSThread() // never unlocked: the thread dies with the goroutine
-		if err := become(user); err != nil {
-			done <- err
-			return
+		if err = become(user); err == nil {
+			err = do()
 		}
-		done <- do()
 	}()
 	return <-done
 }
