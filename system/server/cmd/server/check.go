@@ -135,6 +135,7 @@ func checkDatabase(ctx context.Context, url secret.Text, note func(string, error
 		err = fmt.Errorf("versions %v are not applied; run glovebox-server migrate up", pending)
 	}
 	note("migrations", err)
+	note("binary", migrations.Compatible(ctx, pool))
 	invalid, err := migrations.InvalidIndexes(ctx, pool)
 	if err == nil && len(invalid) > 0 {
 		err = fmt.Errorf("%v are invalid and not used; drop and build them again", invalid)
