@@ -27,7 +27,7 @@ func TestOperation(t *testing.T) {
 	t.Parallel()
 	s := start(t, "operation", 23200, local.Options{
 		Servers: 2, Workers: 2, Image: image(t, compile(t, "cores/acts.c")),
-		Set: []string{"lease.duration=6s lease.heartbeat=2s worker.grace=2s jobs.claim_poll=500ms sweeper.interval=1s sandbox.slots=1"},
+		Set: []string{"lease.duration=6s lease.heartbeat=2s worker.grace=2s jobs.claim_poll=500ms sweeper.interval=1s sandbox.slots=1 worker.slots=1"},
 	})
 	w := &edgeWorld{System: s, db: observer(t, s), people: []person{login(t, s, 0), login(t, s, 1)}}
 	for _, part := range []struct {
@@ -76,7 +76,7 @@ func rollingTest(t *testing.T, w *edgeWorld) {
 			t.Fatal(err)
 		}
 	}
-	traffic.end(20)
+	traffic.end(12)
 }
 
 // drillTest is the restore drill: a backup with jobs in each state, the loss of

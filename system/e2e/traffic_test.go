@@ -41,7 +41,7 @@ func (w *edgeWorld) stream(t *testing.T) *stream {
 		s.all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				s.submit(callers, i+n, fmt.Sprintf("%s %d", p.user.Login, n))
-				time.Sleep(20 * time.Millisecond) // the pace of the people, not a wait for anything
+				time.Sleep(100 * time.Millisecond) // the pace of the people, not a wait for anything
 			}
 		})
 	}
@@ -49,7 +49,7 @@ func (w *edgeWorld) stream(t *testing.T) *stream {
 }
 
 func (s *stream) submit(callers []caller, first int, body string) {
-	content := []byte("#!act sleep 100\n" + body)
+	content := []byte("#!act sleep 50\n" + body)
 	key := make([]byte, 16)
 	_, _ = rand.Read(key)
 	deadline := time.Now().Add(maxPatience)
