@@ -91,7 +91,7 @@ test: ## every suite in its CI size, with evidence in out/evidence/ci
 	@rm -rf out/parts out/evidence/ci out/suites.tsv
 	@mkdir -p out/parts out/evidence/ci
 	@$(MAKE) build
-	@status=0; $(MAKE) --keep-going lint unit race core client e2e probes-short chaos-short || status=$$?; ci/merge || status=1; exit $$status
+	@status=0; $(MAKE) --keep-going lint unit race core client e2e probes-short chaos-short attack-short || status=$$?; ci/merge || status=1; exit $$status
 
 .PHONY: lint
 lint: ## static checks of Go, Rust and C++
