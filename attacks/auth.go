@@ -64,7 +64,7 @@ var auth = harness.Family{
 		},
 		{
 			ID: "auth/default-credentials", Title: "an account that nobody made is there",
-			Requirements: []string{"AUT-01", "AUT-05"}, Threats: []string{"PUB-S2"}, Safe: true,
+			Requirements: []string{"AUT-01", "AUT-05"}, Threats: []string{"PUB-S2"},
 			Attack:  "logins and passwords that products ship with",
 			Control: "the login of a user that was made gets a token",
 			Oracle:  "no answer holds a token",
@@ -80,7 +80,7 @@ var auth = harness.Family{
 		},
 		{
 			ID: "auth/login-injection", Title: "text in the login form becomes a query",
-			Requirements: []string{"DBS-01", "AUT-01"}, Threats: []string{"DBS-T1", "PUB-S1"}, Safe: true,
+			Requirements: []string{"DBS-01", "AUT-01"}, Threats: []string{"DBS-T1", "PUB-S1"},
 			Attack:  "quotes, comments, operators, wildcards and NUL as login and as password",
 			Control: "the form itself works for the user",
 			Oracle:  "no token, no 5xx, and the user logs in afterwards",
@@ -342,12 +342,15 @@ func authStrictJSON(e *harness.Env) {
 		"doubled login": `{"login":"x",` + good + `}`, "doubled password": `{` + good + `,"password":` + p + `}`,
 		"doubled by escape": `{"log\u0069n":"x",` + good + `}`, "upper case keys": `{"Login":` + l + `,"Password":` + p + `}`,
 		"long s and Kelvin": `{"login":` + l + `,"paſſword":` + p + `}`, "unknown key": `{` + good + `,"user_id":"1"}`, "admin": `{` + good + `,"admin":true}`,
-		"array around": `[{` + good + `}]`, "array value": `{"login":[` + l + `],"password":` + p + `}`, "object value": `{"login":{"$eq":` + l + `},"password":` + p + `}`,
+		"array around": `[{` + good + `}]`, "array value": `{"login":[` + l + `],"password":` + p + `}`,
+		"object value":  `{"login":{"$eq":` + l + `},"password":` + p + `}`,
 		"null password": `{"login":` + l + `,"password":null}`, "number": `{"login":1,"password":2}`, "true": `{"login":` + l + `,"password":true}`,
 		"second object": `{` + good + `}{` + good + `}`, "trailing comma": `{` + good + `,}`, "trailing text": `{` + good + `} x`, "comment": `{/**/` + good + `}`,
 		"single quotes": strings.ReplaceAll(`{`+good+`}`, `"`, `'`), "byte order mark": "\xef\xbb\xbf{" + good + "}", "UTF-16": utf16(`{` + good + `}`),
-		"bad UTF-8": `{` + good + `,"x":"` + "\xff" + `"}`, "depth": strings.Repeat(`{"login":`, 3000) + "1" + strings.Repeat("}", 3000), "empty": "", "only null": "null",
-		"large": `{` + good + strings.Repeat(" ", 64<<10) + `}`, "long login": `{"login":"` + strings.Repeat("a", 15<<10) + `","password":` + p + `}`, "NUL": `{` + good + "}\x00",
+		"bad UTF-8": `{` + good + `,"x":"` + "\xff" + `"}`, "depth": strings.Repeat(`{"login":`, 3000) + "1" + strings.Repeat("}", 3000), "empty": "",
+		"only null": "null",
+		"large":     `{` + good + strings.Repeat(" ", 64<<10) + `}`, "long login": `{"login":"` + strings.Repeat("a", 15<<10) + `","password":` + p + `}`,
+		"NUL": `{` + good + "}\x00",
 	}
 	for name, body := range bodies {
 		e.Input("%s", name)
@@ -435,7 +438,8 @@ func authSignUp(e *harness.Env) {
 	body := fmt.Appendf(nil, `{"login":%q,"password":%q}`, login, password)
 	for _, path := range []string{
 		"/api/v1/users", "/api/v1/auth/users", "/api/v1/auth/register", "/api/v1/auth/signup", "/api/v1/signup", "/api/v1/register", "/api/v1/accounts",
-		"/api/v1/admin/users", "/admin", "/api/v1/auth/reset", "/api/v1/auth/password", "/api/v1/auth/me", "/users", "/api/v2/auth/token", "/api/v1/workers", "/api/v1/tokens",
+		"/api/v1/admin/users", "/admin", "/api/v1/auth/reset", "/api/v1/auth/password", "/api/v1/auth/me", "/users", "/api/v2/auth/token",
+		"/api/v1/workers", "/api/v1/tokens",
 	} {
 		for _, t := range []string{"", token} {
 			for _, method := range []string{http.MethodPost, http.MethodPut} {

@@ -214,7 +214,10 @@ func downloadIfRange(e *harness.Env) {
 	whole := e.Result(alice, job.ID)
 	tag := whole.Header.Get("ETag")
 	e.Control(e.Result(alice, job.ID, "Range: bytes=1-3", "If-Range: "+tag).Status == http.StatusPartialContent, "the right tag gives the part")
-	for _, condition := range []string{`"` + harness.Hash(nil) + `"`, "W/" + tag, strings.Trim(tag, `"`), strings.ToUpper(tag), `"", ` + tag, "*", time.Now().UTC().Format(http.TimeFormat), "Thu, 01 Jan 1970 00:00:00 GMT", "x"} {
+	for _, condition := range []string{
+		`"` + harness.Hash(nil) + `"`, "W/" + tag, strings.Trim(tag, `"`), strings.ToUpper(tag), `"", ` + tag, "*",
+		time.Now().UTC().Format(http.TimeFormat), "Thu, 01 Jan 1970 00:00:00 GMT", "x",
+	} {
 		e.Input("%s", condition)
 		a := e.Result(alice, job.ID, "Range: bytes=1-3", "If-Range: "+condition)
 		e.Check(a.Status == http.StatusOK && string(a.Body) == string(whole.Body), "got %d with %d bytes", a.Status, len(a.Body))
@@ -236,7 +239,8 @@ func downloadDigest(e *harness.Env) {
 	changed[len(changed)-1] ^= 1
 	e.Control(harness.Digest(large) != harness.Digest(changed), "the digest does not see a changed bit")
 	for name, content := range map[string][]byte{
-		"every byte value": every, "one byte": {0}, "line ends": []byte("\r\n\r\n0\r\n\r\n"), "like a form": harness.Form("x", []byte("y")), "the greatest size": large, "like an answer": []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+		"every byte value": every, "one byte": {0}, "line ends": []byte("\r\n\r\n0\r\n\r\n"), "like a form": harness.Form("x", []byte("y")),
+		"the greatest size": large, "like an answer": []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
 	} {
 		e.Input("%s", name)
 		job := e.Submit(alice, harness.Lua())
@@ -283,9 +287,11 @@ func downloadNoCache(e *harness.Env) {
 	failed := e.Done(alice, []byte("return (("+harness.RandomHex(4)), "failed")
 	path := "/api/v1/jobs/" + job.ID + "/result"
 	for want, r := range map[int]harness.Request{
-		200: {Path: path, Token: token}, 206: {Path: path, Token: token, Header: []string{"Range: bytes=0-1"}}, 304: {Path: path, Token: token, Header: []string{"If-None-Match: *"}},
+		200: {Path: path, Token: token}, 206: {Path: path, Token: token, Header: []string{"Range: bytes=0-1"}},
+		304: {Path: path, Token: token, Header: []string{"If-None-Match: *"}},
 		401: {Path: path}, 404: {Path: "/api/v1/jobs/" + harness.UUID(), Token: token}, 405: {Path: "/api/v1/jobs", Token: token},
-		409: {Path: "/api/v1/jobs/" + failed.ID + "/result", Token: token}, 416: {Path: path, Token: token, Header: []string{"Range: bytes=999999-"}}, 412: {Path: path, Token: token, Header: []string{`If-Match: "x"`}},
+		409: {Path: "/api/v1/jobs/" + failed.ID + "/result", Token: token}, 416: {Path: path, Token: token, Header: []string{"Range: bytes=999999-"}},
+		412: {Path: path, Token: token, Header: []string{`If-Match: "x"`}},
 	} {
 		e.Input("%d", want)
 		r.Method = http.MethodGet
@@ -303,7 +309,8 @@ func downloadHead(e *harness.Env) {
 	path := "/api/v1/jobs/" + job.ID + "/result"
 	for name, r := range map[string]harness.Request{
 		"a result": {Path: path, Token: token}, "a missing job": {Path: "/api/v1/jobs/" + harness.UUID() + "/result", Token: token}, "no token": {Path: path},
-		"a match": {Path: path, Token: token, Header: []string{"If-None-Match: *"}}, "no match": {Path: path, Token: token, Header: []string{`If-Match: "x"`}}, "health": {Path: "/health"}, "ready": {Path: "/ready"},
+		"a match":  {Path: path, Token: token, Header: []string{"If-None-Match: *"}},
+		"no match": {Path: path, Token: token, Header: []string{`If-Match: "x"`}}, "health": {Path: "/health"}, "ready": {Path: "/ready"},
 		"no such path": {Path: "/nothing"},
 	} {
 		e.Input("%s", name)
@@ -353,8 +360,10 @@ func downloadInput(e *harness.Env) {
 	job := e.Submit(alice, content)
 	e.Control(e.Status(alice, job.ID).ID == job.ID, "the job exists")
 	for _, path := range []string{
-		"/api/v1/jobs/ID/input", "/api/v1/jobs/ID/file", "/api/v1/jobs/ID/source", "/api/v1/jobs/ID/original", "/api/v1/jobs/ID/download", "/api/v1/jobs/ID/result?input=1", "/api/v1/jobs/ID?include=input",
-		"/api/v1/jobs/ID/result/../input", "/api/v1/assets/ASSET", "/api/v1/assets/ASSET/content", "/api/v1/assets/ASSET/file", "/api/v1/uploads/ASSET", "/api/v1/uploads/ID", "/api/v1/files/ID", "/api/v1/files/a.lua", "/internal/v1/jobs/ID/input",
+		"/api/v1/jobs/ID/input", "/api/v1/jobs/ID/file", "/api/v1/jobs/ID/source", "/api/v1/jobs/ID/original", "/api/v1/jobs/ID/download",
+		"/api/v1/jobs/ID/result?input=1", "/api/v1/jobs/ID?include=input",
+		"/api/v1/jobs/ID/result/../input", "/api/v1/assets/ASSET", "/api/v1/assets/ASSET/content", "/api/v1/assets/ASSET/file",
+		"/api/v1/uploads/ASSET", "/api/v1/uploads/ID", "/api/v1/files/ID", "/api/v1/files/a.lua", "/internal/v1/jobs/ID/input",
 	} {
 		e.Input("%s", path)
 		a := e.Do(harness.Request{Method: http.MethodGet, Path: strings.NewReplacer("ID", job.ID, "ASSET", job.AssetID).Replace(path), Token: e.Token(alice), Header: []string{"Glovebox-Fencing-Token: 1"}})
@@ -366,9 +375,12 @@ func downloadStorage(e *harness.Env) {
 	token := e.Token(e.Alice())
 	e.Control(e.Do(harness.Request{Method: http.MethodGet, Path: "/health"}).Status == http.StatusOK, "a known path")
 	for _, path := range []string{
-		"/../../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/..\\..\\..\\etc\\passwd", "//etc/passwd", "/etc/passwd", "/static/../../etc/passwd", "/api/v1/..%252f..%252fetc/passwd",
-		"/storage", "/storage/", "/objects/", "/tmp/", "/files/", "/results/", "/data/", "/var/lib/glovebox/", "/server.toml", "/etc/server-0.toml", "/config", "/.env", "/.git/config", "/.git/HEAD", "/go.mod", "/backup.sql", "/id_rsa",
-		"/proc/self/environ", "/%c0%ae%c0%ae/%c0%ae%c0%ae/etc/passwd", "/api/v1/jobs/..%2f..%2fobjects", "/api/v1/openapi.yaml/../../../etc/passwd", "/api/v1/openapi.yaml%00.html", "/favicon.ico", "/robots.txt", "/.well-known/security.txt",
+		"/../../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/..\\..\\..\\etc\\passwd", "//etc/passwd",
+		"/etc/passwd", "/static/../../etc/passwd", "/api/v1/..%252f..%252fetc/passwd",
+		"/storage", "/storage/", "/objects/", "/tmp/", "/files/", "/results/", "/data/", "/var/lib/glovebox/", "/server.toml", "/etc/server-0.toml",
+		"/config", "/.env", "/.git/config", "/.git/HEAD", "/go.mod", "/backup.sql", "/id_rsa",
+		"/proc/self/environ", "/%c0%ae%c0%ae/%c0%ae%c0%ae/etc/passwd", "/api/v1/jobs/..%2f..%2fobjects", "/api/v1/openapi.yaml/../../../etc/passwd",
+		"/api/v1/openapi.yaml%00.html", "/favicon.ico", "/robots.txt", "/.well-known/security.txt",
 	} {
 		for _, t := range []string{token, ""} {
 			e.Input("%s", path)
@@ -414,7 +426,8 @@ func downloadHeaderLines(e *harness.Env) {
 	plain := named("a.lua")
 	e.Control(plain.Status == http.StatusOK && plain.Header.Get("Content-Disposition") == `attachment; filename="a.lua"`, "a plain name: %s", plain.Brief())
 	for _, name := range []string{
-		`a\r\nX-Injected: 1`, "a%0d%0aX-Injected: 1", "a%0D%0A%0D%0A<html>", "a\u2028X-Injected: 1", "a\u0085X-Injected: 1", "a\x0bX-Injected: 1", "a\rX-Injected: 1", "a\nX-Injected: 1", `a\"; X-Injected=1; x=\"`, "a;filename=b.html", "=?utf-8?Q?a=0D=0AX-Injected:_1?=",
+		`a\r\nX-Injected: 1`, "a%0d%0aX-Injected: 1", "a%0D%0A%0D%0A<html>", "a\u2028X-Injected: 1", "a\u0085X-Injected: 1", "a\x0bX-Injected: 1",
+		"a\rX-Injected: 1", "a\nX-Injected: 1", `a\"; X-Injected=1; x=\"`, "a;filename=b.html", "=?utf-8?Q?a=0D=0AX-Injected:_1?=",
 		"\u560d\u560aX-Injected: 1",
 	} {
 		e.Input("%q", name)

@@ -2,18 +2,14 @@ package attacks
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"glovebox/attacks/harness"
-	"glovebox/attacks/oracle"
 )
 
 // faults attacks what the server says when it says no.
@@ -129,7 +125,8 @@ var faults = harness.Family{
 
 // methods are all that a request may say, and some that it may not.
 var methods = []string{
-	"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "MKCOL", "COPY", "MOVE", "LOCK", "SEARCH", "QUERY", "PURGE", "LINK", "get", "Get", "FOO", "X", "DEBUG", "TRACK", strings.Repeat("M", 200),
+	"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "MKCOL", "COPY", "MOVE", "LOCK", "SEARCH", "QUERY",
+	"PURGE", "LINK", "get", "Get", "FOO", "X", "DEBUG", "TRACK", strings.Repeat("M", 200),
 }
 
 // served reads the contract from the server and returns "METHOD path" of the public
@@ -238,9 +235,15 @@ func onKept(e *harness.Env, r harness.Request) (harness.Answer, error) {
 }
 
 var strangePaths = []string{
-	"/", "/index.html", "/api", "/api/", "/api/v1", "/api/v1/", "/api/v2/jobs", "/v1/jobs", "/api/v1/job", "/api/v1/jobs/x/y/z", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/debug/requests", "/statsz", "/healthz", "/livez", "/readyz", "/status", "/info", "/version", "/env", "/trace",
-	"/actuator", "/actuator/env", "/actuator/heapdump", "/swagger.json", "/swagger-ui/", "/openapi.json", "/api/v1/openapi.json", "/api/v1/docs", "/graphql", "/console", "/admin", "/phpmyadmin/", "/wp-login.php", "/.env", "/.git/config", "/.aws/credentials", "/server-status", "/cgi-bin/test", "/jmx-console", "/solr/",
-	"/internal", "/internal/v1/jobs/claim", "/hooks/x", "/backup.zip", "/dump.sql", "/config.toml", "/%", "/%zz", "/%00", "/\u00e4", "/" + strings.Repeat("a", 4000), "/a//b", "/api/v1/jobs?x=%zz", "/api/v1/auth/token/", "/api/v1/auth/me/", "/health/", "/ready/x", "/HEALTH", "/api/v1/openapi.yaml/", "//", "/;/", "/?", "/#", "/~root/",
+	"/", "/index.html", "/api", "/api/", "/api/v1", "/api/v1/", "/api/v2/jobs", "/v1/jobs", "/api/v1/job", "/api/v1/jobs/x/y/z", "/metrics",
+	"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/debug/requests", "/statsz", "/healthz", "/livez", "/readyz", "/status", "/info",
+	"/version", "/env", "/trace",
+	"/actuator", "/actuator/env", "/actuator/heapdump", "/swagger.json", "/swagger-ui/", "/openapi.json", "/api/v1/openapi.json", "/api/v1/docs",
+	"/graphql", "/console", "/admin", "/phpmyadmin/", "/wp-login.php", "/.env", "/.git/config", "/.aws/credentials", "/server-status",
+	"/cgi-bin/test", "/jmx-console", "/solr/",
+	"/internal", "/internal/v1/jobs/claim", "/hooks/x", "/backup.zip", "/dump.sql", "/config.toml", "/%", "/%zz", "/%00", "/\u00e4",
+	"/" + strings.Repeat("a", 4000), "/a//b", "/api/v1/jobs?x=%zz", "/api/v1/auth/token/", "/api/v1/auth/me/", "/health/", "/ready/x", "/HEALTH",
+	"/api/v1/openapi.yaml/", "//", "/;/", "/?", "/#", "/~root/",
 }
 
 func errorsPaths(e *harness.Env) {
@@ -276,14 +279,23 @@ func tellsInside(a harness.Answer) string {
 func refusals(e *harness.Env) []harness.Request {
 	token := e.Token(e.Alice())
 	all := []harness.Request{
-		me(""), me("gbx_wrong"), me("", "Authorization: Basic x"), harness.LoginRequest("nobody", "nothing"), harness.LoginRequest("", ""), harness.LoginRequest(strings.Repeat("a", 300), "b"),
-		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte("{")}, {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(`{"login":1}`)},
-		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{"Content-Type: text/plain"}, Body: []byte("x")}, {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: bytes.Repeat([]byte(" "), 70_000)},
-		formRequest(token, "x"), formRequest(token, part("Content-Disposition: form-data; name=\"x\"\r\n", "y")), formRequest(token, part("", "y")), formRequest("", part(partHead, "y")),
-		harness.SubmitRequest(token, harness.Lua(), "Idempotency-Key: ä"), harness.SubmitRequest(token, harness.Lua(), "Glovebox-File-Digest: x"), harness.SubmitRequest(token, harness.Lua(), "Content-Encoding: gzip"),
-		harness.SubmitRequest(token, make([]byte, maxInput+1)), {Method: "POST", Path: "/api/v1/jobs", Token: token, Header: []string{"Content-Type: multipart/form-data"}, Body: []byte("x")},
-		{Method: "GET", Path: "/api/v1/jobs/" + harness.UUID(), Token: token}, {Method: "GET", Path: "/api/v1/jobs/x", Token: token}, {Method: "GET", Path: "/api/v1/jobs/%00", Token: token}, {Method: "GET", Path: "/api/v1/jobs/" + harness.UUID() + "/result", Token: token, Header: []string{"Range: bytes=0-"}},
-		{Method: "DELETE", Path: "/api/v1/auth/token", Token: "gbx_x"}, {Method: "PUT", Path: "/api/v1/jobs", Token: token}, {Method: "OPTIONS", Path: "*"}, {Method: "TRACE", Path: "/health"},
+		me(""), me("gbx_wrong"), me("", "Authorization: Basic x"), harness.LoginRequest("nobody", "nothing"), harness.LoginRequest("", ""),
+		harness.LoginRequest(strings.Repeat("a", 300), "b"),
+		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte("{")},
+		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(`{"login":1}`)},
+		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{"Content-Type: text/plain"}, Body: []byte("x")},
+		{Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: bytes.Repeat([]byte(" "), 70_000)},
+		formRequest(token, "x"), formRequest(token, part("Content-Disposition: form-data; name=\"x\"\r\n", "y")), formRequest(token, part("", "y")),
+		formRequest("", part(partHead, "y")),
+		harness.SubmitRequest(token, harness.Lua(), "Idempotency-Key: ä"), harness.SubmitRequest(token, harness.Lua(), "Glovebox-File-Digest: x"),
+		harness.SubmitRequest(token, harness.Lua(), "Content-Encoding: gzip"),
+		harness.SubmitRequest(token, make([]byte, maxInput+1)),
+		{Method: "POST", Path: "/api/v1/jobs", Token: token, Header: []string{"Content-Type: multipart/form-data"}, Body: []byte("x")},
+		{Method: "GET", Path: "/api/v1/jobs/" + harness.UUID(), Token: token}, {Method: "GET", Path: "/api/v1/jobs/x", Token: token},
+		{Method: "GET", Path: "/api/v1/jobs/%00", Token: token},
+		{Method: "GET", Path: "/api/v1/jobs/" + harness.UUID() + "/result", Token: token, Header: []string{"Range: bytes=0-"}},
+		{Method: "DELETE", Path: "/api/v1/auth/token", Token: "gbx_x"}, {Method: "PUT", Path: "/api/v1/jobs", Token: token},
+		{Method: "OPTIONS", Path: "*"}, {Method: "TRACE", Path: "/health"},
 	}
 	for _, path := range strangePaths {
 		all = append(all, harness.Request{Method: "GET", Path: path}, harness.Request{Method: "POST", Path: path, Token: token})
@@ -323,8 +335,10 @@ func errorsInternal(e *harness.Env) {
 	}
 	id := harness.UUID()
 	for _, path := range []string{
-		"/internal/v1/jobs/claim", "/internal/v1/jobs/" + id + "/input", "/internal/v1/jobs/" + id + "/heartbeat", "/internal/v1/jobs/" + id + "/result", "/internal/v1/jobs/" + id + "/fail", "/internal/v1/jobs", "/internal/v1/jobs/" + id,
-		"/internal/v1/jobs/x/input", "/internal/v1", "/", "/health", "/ready", "/metrics", "/debug/pprof/", "/api/v1/jobs", "/api/v1/auth/me", "/internal/v1/ingest", "/internal/v1/ingest/assets", "/internal/v1/jobs/%00/input", "/internal/v1/jobs//input",
+		"/internal/v1/jobs/claim", "/internal/v1/jobs/" + id + "/input", "/internal/v1/jobs/" + id + "/heartbeat",
+		"/internal/v1/jobs/" + id + "/result", "/internal/v1/jobs/" + id + "/fail", "/internal/v1/jobs", "/internal/v1/jobs/" + id,
+		"/internal/v1/jobs/x/input", "/internal/v1", "/", "/health", "/ready", "/metrics", "/debug/pprof/", "/api/v1/jobs", "/api/v1/auth/me",
+		"/internal/v1/ingest", "/internal/v1/ingest/assets", "/internal/v1/jobs/%00/input", "/internal/v1/jobs//input",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
 			for name, header := range map[string][]string{"bare": nil, "fenced": {"Glovebox-Fencing-Token: 1", harness.JSONType, "Glovebox-Request-Id: x"}} {
@@ -343,9 +357,16 @@ func errorsMalformed(e *harness.Env) {
 	good := answersTo(e, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	e.Control(len(good) == 1 && good[0].Status == http.StatusOK, "a good request: %s", statusLine(good))
 	for name, raw := range map[string]string{
-		"no line": "\r\n\r\n\r\n", "one word": "GET\r\n\r\n", "bad escape": "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", "bad version": "GET / HTTP/x\r\n\r\n", "no host": "GET / HTTP/1.1\r\n\r\n", "bad host": "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "bad header": "GET / HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", "bad length": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-		"bad encoding": "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "binary": "\x00\x01\x02\xff\xfe\r\n\r\n", "long line": "GET /" + strings.Repeat("a", 60_000) + " HTTP/1.1\r\n\r\n", "long header": "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 60_000) + "\r\n\r\n", "another protocol": "EHLO x\r\n", "ssh": "SSH-2.0-x\r\n", "redis": "*1\r\n$4\r\nPING\r\n",
-		"expect": "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: x\r\nContent-Length: 1\r\n\r\n", "path with spaces": "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", "absolute": "GET http:// HTTP/1.1\r\nHost: x\r\n\r\n", "authority": "GET x:y HTTP/1.1\r\nHost: x\r\n\r\n",
+		"no line": "\r\n\r\n\r\n", "one word": "GET\r\n\r\n", "bad escape": "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"bad version": "GET / HTTP/x\r\n\r\n", "no host": "GET / HTTP/1.1\r\n\r\n", "bad host": "GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+		"bad header": "GET / HTTP/1.1\r\nHost: x\r\na b: c\r\n\r\n", "bad length": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+		"bad encoding": "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "binary": "\x00\x01\x02\xff\xfe\r\n\r\n",
+		"long line":   "GET /" + strings.Repeat("a", 60_000) + " HTTP/1.1\r\n\r\n",
+		"long header": "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 60_000) + "\r\n\r\n", "another protocol": "EHLO x\r\n",
+		"ssh": "SSH-2.0-x\r\n", "redis": "*1\r\n$4\r\nPING\r\n",
+		"expect":           "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: x\r\nContent-Length: 1\r\n\r\n",
+		"path with spaces": "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", "absolute": "GET http:// HTTP/1.1\r\nHost: x\r\n\r\n",
+		"authority": "GET x:y HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		e.Input("%s", name)
 		for _, a := range answersTo(e, raw) {
@@ -362,11 +383,21 @@ func errorsReflection(e *harness.Env) {
 	e.Control(a.Header.Get("X-Request-Id") == id, "a canonical request id is answered with %q", a.Header.Get("X-Request-Id"))
 	mark := "reflect" + harness.RandomHex(6)
 	for name, r := range map[string]harness.Request{
-		"path": {Method: "GET", Path: "/" + mark}, "path behind a job": {Method: "GET", Path: "/api/v1/jobs/" + mark, Token: token}, "query": {Method: "GET", Path: "/api/v1/auth/me?x=" + mark, Token: token}, "query name": {Method: "GET", Path: "/nothing?" + mark + "=1"}, "method": {Method: strings.ToUpper(mark), Path: "/health"},
+		"path": {Method: "GET", Path: "/" + mark}, "path behind a job": {Method: "GET", Path: "/api/v1/jobs/" + mark, Token: token},
+		"query": {Method: "GET", Path: "/api/v1/auth/me?x=" + mark, Token: token}, "query name": {Method: "GET", Path: "/nothing?" + mark + "=1"},
+		"method":                     {Method: strings.ToUpper(mark), Path: "/health"},
 		"headers":                    {Method: "GET", Path: "/nothing", Header: []string{"X-" + mark + ": " + mark, "Origin: https://" + mark, "Referer: https://" + mark, "User-Agent: " + mark, "X-Forwarded-Host: " + mark, "Accept: " + mark + "/x", "Accept-Language: " + mark, "X-Request-Id: " + mark}},
-		"request id with a line end": me(token, "X-Request-Id: "+id+" "+mark), "trace": {Method: "TRACE", Path: "/api/v1/auth/me", Header: []string{"X-Secret: " + mark}, Token: token}, "login": harness.LoginRequest(mark, mark), "body": {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(`{"` + mark + `":1}`)},
-		"syntax": {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(mark)}, "content type": {Method: "POST", Path: "/api/v1/auth/token", Header: []string{"Content-Type: " + mark + "/x"}, Body: []byte("x")}, "form": formRequest(token, part("Content-Disposition: form-data; name=\""+mark+"\"\r\n", "x")),
-		"form type": {Method: "POST", Path: "/api/v1/jobs", Token: token, Header: []string{"Content-Type: multipart/form-data; boundary=" + mark}, Body: []byte(mark)}, "digest": harness.SubmitRequest(token, nil, "Glovebox-File-Digest: "+mark), "encoding": harness.SubmitRequest(token, nil, "Content-Encoding: "+mark), "token": me(mark), "expect": {Method: "GET", Path: "/health", Header: []string{"Expect: " + mark}},
+		"request id with a line end": me(token, "X-Request-Id: "+id+" "+mark),
+		"trace":                      {Method: "TRACE", Path: "/api/v1/auth/me", Header: []string{"X-Secret: " + mark}, Token: token},
+		"login":                      harness.LoginRequest(mark, mark),
+		"body":                       {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(`{"` + mark + `":1}`)},
+		"syntax":                     {Method: "POST", Path: "/api/v1/auth/token", Header: []string{harness.JSONType}, Body: []byte(mark)},
+		"content type":               {Method: "POST", Path: "/api/v1/auth/token", Header: []string{"Content-Type: " + mark + "/x"}, Body: []byte("x")},
+		"form":                       formRequest(token, part("Content-Disposition: form-data; name=\""+mark+"\"\r\n", "x")),
+		"form type":                  {Method: "POST", Path: "/api/v1/jobs", Token: token, Header: []string{"Content-Type: multipart/form-data; boundary=" + mark}, Body: []byte(mark)},
+		"digest":                     harness.SubmitRequest(token, nil, "Glovebox-File-Digest: "+mark),
+		"encoding":                   harness.SubmitRequest(token, nil, "Content-Encoding: "+mark), "token": me(mark),
+		"expect": {Method: "GET", Path: "/health", Header: []string{"Expect: " + mark}},
 	} {
 		e.Input("%s", name)
 		a, err := onFresh(e, r)
@@ -378,7 +409,9 @@ func errorsReflection(e *harness.Env) {
 func errorsDoubled(e *harness.Env) {
 	token := e.Token(e.Alice())
 	for _, h := range []struct{ name, value string }{
-		{"Idempotency-Key", "k" + harness.RandomHex(4)}, {"Glovebox-File-Digest", harness.Digest([]byte("x"))}, {"Content-Type", strings.TrimPrefix(harness.FormType, "Content-Type: ")}, {"Content-Encoding", "identity"}, {"Range", "bytes=0-1"}, {"If-Range", `"x"`}, {"Repr-Digest", harness.Digest(nil)}, {"Authorization", "Bearer " + token},
+		{"Idempotency-Key", "k" + harness.RandomHex(4)}, {"Glovebox-File-Digest", harness.Digest([]byte("x"))},
+		{"Content-Type", strings.TrimPrefix(harness.FormType, "Content-Type: ")}, {"Content-Encoding", "identity"}, {"Range", "bytes=0-1"},
+		{"If-Range", `"x"`}, {"Repr-Digest", harness.Digest(nil)}, {"Authorization", "Bearer " + token},
 		{"Glovebox-Fencing-Token", "1"}, {"Glovebox-Request-Id", harness.UUID()},
 	} {
 		request := func(values ...string) harness.Request {
@@ -393,7 +426,9 @@ func errorsDoubled(e *harness.Env) {
 		}
 		one := e.Do(request(h.value))
 		e.Control(one.Status == http.StatusOK, "%s once: %s", h.name, one.Brief())
-		for name, r := range map[string]harness.Request{"equal": request(h.value, h.value), "different": request(h.value, h.value+"x"), "one empty": request(h.value, "")} {
+		for name, r := range map[string]harness.Request{
+			"equal": request(h.value, h.value), "different": request(h.value, h.value+"x"), "one empty": request(h.value, ""),
+		} {
 			e.Input("%s, %s", h.name, name)
 			a := e.Do(r)
 			e.Check(refused(a, http.StatusBadRequest, "invalid_request"), "got %s", a.Brief())
@@ -409,7 +444,8 @@ func errorsBrowser(e *harness.Env) {
 			continue
 		}
 		for name, header := range map[string][]string{
-			"foreign page": {"Origin: https://evil.example", "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: cross-site"}, "null origin": {"Origin: null"}, "our own name": {"Origin: https://" + e.Public(0)}, "no origin": nil,
+			"foreign page": {"Origin: https://evil.example", "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: cross-site"}, "null origin": {"Origin: null"},
+			"our own name": {"Origin: https://" + e.Public(0)}, "no origin": nil,
 		} {
 			e.Input("%s, %s", r.name(), name)
 			a := e.Do(r.request(harness.UUID(), token, header...))
@@ -439,126 +475,4 @@ func errorsHealth(e *harness.Env) {
 			e.Check(string(a.Body) == body, "it says %s", a.Brief())
 		}
 	}
-}
-
-func errorsMetrics(e *harness.Env) {
-	address, _ := e.Endpoint.Metrics["server"].(string)
-	figures, err := oracle.Scrape(e.Context(), address)
-	e.Control(err == nil && len(figures) > 5, "the figures: %d (%v)", len(figures), err)
-	worker := e.Worker(harness.Spare1)
-	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/vars", "/metrics/", "/api/v1/metrics", "/internal/v1/metrics"} {
-		e.Input("%s", path)
-		a := e.Do(harness.Request{Method: http.MethodGet, Path: path, Token: e.Token(e.Alice())})
-		e.Check(a.Status == http.StatusNotFound, "the public interface: %s", a.Brief())
-		a = worker.Must(http.MethodGet, path, nil)
-		e.Check(a.Status == http.StatusNotFound, "the internal interface: %s", a.Brief())
-		if strings.HasPrefix(path, "/debug") {
-			resp, err := http.Get(strings.TrimSuffix(address, "/metrics") + path) //nolint:gosec,noctx // the system's own address
-			e.Must(err, "ask the metrics' listener")
-			_ = resp.Body.Close()
-			e.Check(resp.StatusCode == http.StatusNotFound, "the metrics' listener: %d", resp.StatusCode)
-		}
-	}
-	e.Input("")
-	for _, pid := range e.Endpoint.PIDs.Server {
-		sockets, err := oracle.SocketsOf(pid)
-		e.Must(err, "look at the server's sockets")
-		listening := 0
-		for _, s := range sockets {
-			if s.Listening {
-				listening++
-				e.Check(s.Local.Addr().IsLoopback(), "it listens on %s", s.Local)
-			}
-		}
-		e.Control(listening >= 3, "only %d listeners are seen", listening)
-	}
-}
-
-func errorsNoCrash(e *harness.Env) {
-	token := e.Token(e.NewUser())
-	pieces := []string{"/", "..", "%2f", "%00", "{", "}", "'", "\"", "<", "jobs", "api", "v1", "auth", "token", "me", "result", harness.UUID(), "%zz", "é", strings.Repeat("a", 300), "?", "&", "=", ";", "#", "*", "$", "\\", "~", " "}
-	headers := []string{
-		"Range: bytes=0-", "Range: bytes=-1", "If-Match: *", "If-None-Match: W/\"x\",,\"", "Content-Type: multipart/form-data; boundary=\"", harness.FormType, harness.JSONType, "Content-Encoding: identity", "Idempotency-Key: x", "Glovebox-File-Digest: sha-256=::", "Accept: */*;q=", "Cookie: a=b;;;=", "X-Forwarded-For: ::1%eth0, x",
-		"Authorization: Bearer " + token, "Authorization: Bearer", "If-Modified-Since: x", "Accept-Charset: \xff", "X-Request-Id: {}", "Transfer-Encoding: identity", "Expect: 100-continue", "TE: trailers", "Priority: u=9",
-	}
-	bodies := []string{"", "{", "[]", "null", `{"login":"a","password":"b"}`, part(partHead, "x"), delim, delim + "--", strings.Repeat("\x00", 1000), strings.Repeat("[", 5000), "\xff\xfe", "a=b&c=d"}
-	pick := func(list []string) string { return list[e.Rand.IntN(len(list))] }
-	logs, err := oracle.MarkLogs(e.Endpoint.LogsDir)
-	e.Must(err, "mark the logs")
-	seen := map[int]int{}
-	for i := range 1500 {
-		path := "/"
-		for range e.Rand.IntN(8) {
-			path += pick(pieces)
-			if e.Rand.IntN(2) == 0 {
-				path += "/"
-			}
-		}
-		if e.Rand.IntN(3) == 0 {
-			r := routes[e.Rand.IntN(len(routes))]
-			path = strings.ReplaceAll(r.path, "{id}", pick(pieces))
-		}
-		r := harness.Request{Method: pick(methods[:12]), Path: strings.ReplaceAll(path, " ", "%20"), Body: []byte(pick(bodies)), Server: i}
-		if r.Method == "CONNECT" {
-			r.Method = "GET"
-		}
-		for range e.Rand.IntN(5) {
-			r.Header = append(r.Header, pick(headers))
-		}
-		if len(r.Body) > 0 && r.Method != "POST" && r.Method != "PUT" {
-			r.Header, r.NoLength = append(r.Header, "Content-Length: "+itoa(len(r.Body))), true
-		}
-		e.Input("request %d: %s %.100s", i, r.Method, r.Path)
-		a, err := e.Try(r)
-		if err != nil {
-			continue // the log and the processes tell whether it was a crash
-		}
-		seen[a.Status]++
-		e.Check(a.Status < 500 || a.Status == 501 || a.Status == 505, "got %s", a.Brief())
-	}
-	e.Input("")
-	e.Control(seen[400] > 0 && seen[401] > 0 && seen[404] > 0 && seen[405] > 0, "the answers were %v", seen)
-	lines, err := logs.Since("server-*.log")
-	e.Must(err, "read the logs")
-	for _, line := range lines {
-		e.Check(!strings.Contains(string(line.Raw), "panic") && !strings.Contains(string(line.Raw), "goroutine "), "the log says %.300s", line.Raw)
-	}
-	for _, pid := range e.Endpoint.PIDs.Server {
-		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
-		e.Check(err == nil, "the server %d is gone", pid)
-	}
-}
-
-func errorsQuietLog(e *harness.Env) {
-	all := refusals(e)
-	logs, err := oracle.MarkLogs(e.Endpoint.LogsDir)
-	e.Must(err, "mark the logs")
-	ids := map[string]bool{}
-	for _, r := range all {
-		a := e.Do(r)
-		if id := a.Header.Get("X-Request-Id"); id != "" {
-			ids[id] = true
-		}
-	}
-	var lines []oracle.Line
-	missing := ""
-	e.Await(5*time.Second, func() bool {
-		lines, err = logs.Since("server-*.log")
-		e.Must(err, "read the logs")
-		missing = ""
-		for id := range ids {
-			if !slices.ContainsFunc(lines, func(l oracle.Line) bool { return strings.Contains(string(l.Raw), id) }) {
-				missing = id
-			}
-		}
-		return missing == ""
-	})
-	e.Control(missing == "" && len(ids) > 50, "the request %s of %d is not in the log", missing, len(ids))
-	size := 0
-	for _, line := range lines {
-		size += len(line.Raw)
-		e.Check(!strings.Contains(string(line.Raw), `"level":"ERROR"`), "the log says %.300s", line.Raw)
-	}
-	const most = 1200
-	e.Check(size < most*len(all), "%d bytes were logged for %d requests", size, len(all))
 }

@@ -192,9 +192,13 @@ func framingOddEncodings(e *harness.Env) {
 	all := answersTo(e, head(e, "POST", "/api/v1/jobs", harness.FormType, "Transfer-Encoding: chunked")+chunkedForm)
 	e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "the plain spelling: %s", statusLine(all))
 	for _, line := range []string{
-		"Transfer-Encoding: xchunked", "Transfer-Encoding : chunked", "Transfer-Encoding: chunked, identity", "Transfer-Encoding: identity, chunked", "Transfer-Encoding: identity", "Transfer-Encoding: gzip, chunked", "Transfer-Encoding:\x0bchunked",
-		"Transfer-Encoding: chunked\x00", "Transfer-Encoding: \"chunked\"", "Transfer-Encoding: chunked;q=1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "Transfer-Encoding: x\r\nTransfer-Encoding: chunked", "Transfer_Encoding: chunked",
-		"X: y\nTransfer-Encoding: chunked", " Transfer-Encoding: chunked", "Transfer-Encoding\r\n : chunked", "Transfer-Encoding:\r\n chunked", "Transfer-Encoding: cHuNkEd\r\nTransfer-encoding: x", "Transfer-Encoding: chunkedchunked", "Transfer-Encoding: c\u0068unked\u00a0",
+		"Transfer-Encoding: xchunked", "Transfer-Encoding : chunked", "Transfer-Encoding: chunked, identity", "Transfer-Encoding: identity, chunked",
+		"Transfer-Encoding: identity", "Transfer-Encoding: gzip, chunked", "Transfer-Encoding:\x0bchunked",
+		"Transfer-Encoding: chunked\x00", "Transfer-Encoding: \"chunked\"", "Transfer-Encoding: chunked;q=1",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "Transfer-Encoding: x\r\nTransfer-Encoding: chunked",
+		"Transfer_Encoding: chunked",
+		"X: y\nTransfer-Encoding: chunked", " Transfer-Encoding: chunked", "Transfer-Encoding\r\n : chunked", "Transfer-Encoding:\r\n chunked",
+		"Transfer-Encoding: cHuNkEd\r\nTransfer-encoding: x", "Transfer-Encoding: chunkedchunked", "Transfer-Encoding: c\u0068unked\u00a0",
 	} {
 		for _, length := range []int{5, 5 + len(hidden)} {
 			e.Input("%q, length %d", line, length)
@@ -223,15 +227,24 @@ func framingOddChunks(e *harness.Env) {
 		form := string(harness.Form("a.lua", content))
 		return headers + size(len(form)) + "\r\n" + form + "\r\n0\r\n\r\n", marker
 	}
-	for _, size := range []func(int) string{func(n int) string { return fmt.Sprintf("%x", n) }, func(n int) string { return fmt.Sprintf("%X", n) }, func(n int) string { return fmt.Sprintf("000%x", n) }, func(n int) string { return fmt.Sprintf("%x;ext=1", n) }} {
+	for _, size := range []func(int) string{
+		func(n int) string { return fmt.Sprintf("%x", n) }, func(n int) string { return fmt.Sprintf("%X", n) },
+		func(n int) string { return fmt.Sprintf("000%x", n) }, func(n int) string { return fmt.Sprintf("%x;ext=1", n) },
+	} {
 		raw, _ := whole(size)
 		all := answersTo(e, raw)
 		e.Control(len(all) == 1 && all[0].Status == http.StatusCreated, "a good chunk: %s", statusLine(all))
 	}
 	for name, size := range map[string]func(int) string{
-		"negative": func(n int) string { return fmt.Sprintf("-%x", n) }, "plus": func(n int) string { return fmt.Sprintf("+%x", n) }, "prefix": func(n int) string { return fmt.Sprintf("0x%x", n) }, "space before": func(n int) string { return fmt.Sprintf(" %x", n) },
-		"underscore": func(n int) string { return fmt.Sprintf("%x_0", n) }, "beyond 64 bits": func(n int) string { return fmt.Sprintf("10000000000000000%x", n) }, "sixteen f": func(int) string { return "ffffffffffffffff" }, "letters": func(int) string { return "xyz" }, "empty": func(int) string { return "" },
-		"one too many": func(n int) string { return fmt.Sprintf("%x", n+1) }, "one too few": func(n int) string { return fmt.Sprintf("%x", n-1) }, "NUL": func(n int) string { return fmt.Sprintf("%x\x00", n) }, "a huge extension": func(n int) string { return fmt.Sprintf("%x;%s", n, strings.Repeat("e", 300_000)) },
+		"negative": func(n int) string { return fmt.Sprintf("-%x", n) }, "plus": func(n int) string { return fmt.Sprintf("+%x", n) },
+		"prefix": func(n int) string { return fmt.Sprintf("0x%x", n) }, "space before": func(n int) string { return fmt.Sprintf(" %x", n) },
+		"underscore":     func(n int) string { return fmt.Sprintf("%x_0", n) },
+		"beyond 64 bits": func(n int) string { return fmt.Sprintf("10000000000000000%x", n) },
+		"sixteen f":      func(int) string { return "ffffffffffffffff" }, "letters": func(int) string { return "xyz" },
+		"empty":        func(int) string { return "" },
+		"one too many": func(n int) string { return fmt.Sprintf("%x", n+1) }, "one too few": func(n int) string { return fmt.Sprintf("%x", n-1) },
+		"NUL":                         func(n int) string { return fmt.Sprintf("%x\x00", n) },
+		"a huge extension":            func(n int) string { return fmt.Sprintf("%x;%s", n, strings.Repeat("e", 300_000)) },
 		"a line end in the extension": func(n int) string { return fmt.Sprintf("%x;a\nb", n) }, "full width": func(int) string { return "\uff11\uff10" },
 	} {
 		e.Input("%s", name)
@@ -269,7 +282,9 @@ func framingOddHeaders(e *harness.Env) {
 		e.Control(err == nil && a.Status == http.StatusOK, "%q: %s (%v)", line, a.Brief(), err)
 	}
 	for _, line := range []string{
-		"X-Bad : yes", "X-Bad\t: yes", " X-Bad: yes", "\tX-Bad: yes", "X Bad: yes", ": yes", "X-Bad", "X-Bad\x00: yes", "X-Bad: y\x00es", "X-Bad: y\x01es", "X-Bad: y\x7fes", "X(Bad): yes", "X-Bäd: yes", "X-Bad;: yes", "X@Bad: yes", "\x00", "X-Bad: a\rX-Worse: b", "Content-Length: x",
+		"X-Bad : yes", "X-Bad\t: yes", " X-Bad: yes", "\tX-Bad: yes", "X Bad: yes", ": yes", "X-Bad", "X-Bad\x00: yes", "X-Bad: y\x00es",
+		"X-Bad: y\x01es", "X-Bad: y\x7fes", "X(Bad): yes", "X-Bäd: yes", "X-Bad;: yes", "X@Bad: yes", "\x00", "X-Bad: a\rX-Worse: b",
+		"Content-Length: x",
 	} {
 		e.Input("%q", line)
 		a, err := send(line)
@@ -288,11 +303,18 @@ func framingRefusedBody(e *harness.Env) {
 		return method + " " + path + " HTTP/1.1\r\nHost: " + e.Public(0) + "\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
 	}
 	for name, raw := range map[string]string{
-		"no token": plain("POST", "/api/v1/jobs", harness.FormType, "Content-Length: "+n), "no such path": plain("POST", "/nothing", "Content-Length: "+n), "wrong method": plain("PUT", "/api/v1/jobs", "Content-Length: "+n),
-		"wrong type": head(e, "POST", "/api/v1/jobs", "Content-Type: text/plain", "Content-Length: "+n), "encoded": head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Encoding: gzip", "Content-Length: "+n),
-		"bad digest": head(e, "POST", "/api/v1/jobs", harness.FormType, "Glovebox-File-Digest: x", "Content-Length: "+n), "two keys": head(e, "POST", "/api/v1/jobs", harness.FormType, "Idempotency-Key: a", "Idempotency-Key: b", "Content-Length: "+n),
-		"malformed form": head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Length: "+n), "login": plain("POST", "/api/v1/auth/token", harness.JSONType, "Content-Length: "+n), "too large": head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Length: 9999999"),
-		"expect": head(e, "POST", "/api/v1/jobs", harness.FormType, "Expect: 100-continue", "Content-Length: "+n), "another expectation": head(e, "POST", "/api/v1/jobs", harness.FormType, "Expect: nothing", "Content-Length: "+n), "options": plain("OPTIONS", "*", "Content-Length: "+n),
+		"no token":     plain("POST", "/api/v1/jobs", harness.FormType, "Content-Length: "+n),
+		"no such path": plain("POST", "/nothing", "Content-Length: "+n), "wrong method": plain("PUT", "/api/v1/jobs", "Content-Length: "+n),
+		"wrong type":          head(e, "POST", "/api/v1/jobs", "Content-Type: text/plain", "Content-Length: "+n),
+		"encoded":             head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Encoding: gzip", "Content-Length: "+n),
+		"bad digest":          head(e, "POST", "/api/v1/jobs", harness.FormType, "Glovebox-File-Digest: x", "Content-Length: "+n),
+		"two keys":            head(e, "POST", "/api/v1/jobs", harness.FormType, "Idempotency-Key: a", "Idempotency-Key: b", "Content-Length: "+n),
+		"malformed form":      head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Length: "+n),
+		"login":               plain("POST", "/api/v1/auth/token", harness.JSONType, "Content-Length: "+n),
+		"too large":           head(e, "POST", "/api/v1/jobs", harness.FormType, "Content-Length: 9999999"),
+		"expect":              head(e, "POST", "/api/v1/jobs", harness.FormType, "Expect: 100-continue", "Content-Length: "+n),
+		"another expectation": head(e, "POST", "/api/v1/jobs", harness.FormType, "Expect: nothing", "Content-Length: "+n),
+		"options":             plain("OPTIONS", "*", "Content-Length: "+n),
 	} {
 		e.Input("%s", name)
 		all := answersTo(e, raw+hidden)
@@ -307,8 +329,10 @@ func framingBodyOnGet(e *harness.Env) {
 	hidden := v.request()
 	next := string(me(e.Token(e.Alice())).Bytes(e.Public(0)))
 	for name, raw := range map[string]string{
-		"GET with a length": head(e, "GET", "/api/v1/auth/me", "Content-Length: "+itoa(len(hidden))) + hidden, "GET in chunks": head(e, "GET", "/api/v1/auth/me", "Transfer-Encoding: chunked") + chunked([]byte(hidden), 4000),
-		"GET of health": head(e, "GET", "/health", "Content-Length: "+itoa(len(hidden))) + hidden, "a missing job": head(e, "GET", "/api/v1/jobs/"+harness.UUID(), "Content-Length: "+itoa(len(hidden))) + hidden,
+		"GET with a length": head(e, "GET", "/api/v1/auth/me", "Content-Length: "+itoa(len(hidden))) + hidden,
+		"GET in chunks":     head(e, "GET", "/api/v1/auth/me", "Transfer-Encoding: chunked") + chunked([]byte(hidden), 4000),
+		"GET of health":     head(e, "GET", "/health", "Content-Length: "+itoa(len(hidden))) + hidden,
+		"a missing job":     head(e, "GET", "/api/v1/jobs/"+harness.UUID(), "Content-Length: "+itoa(len(hidden))) + hidden,
 	} {
 		e.Input("%s", name)
 		all := answersTo(e, raw+next)
@@ -371,9 +395,12 @@ func framingVersions(e *harness.Env) {
 		e.Control(len(all) == 1 && whoami(all[0]) == e.Alice().Login, "%s: %s", line, statusLine(all))
 	}
 	for _, line := range []string{
-		"GET /api/v1/auth/me", "GET /api/v1/auth/me HTTP/0.9", "GET /api/v1/auth/me HTTP/1.2", "GET /api/v1/auth/me HTTP/2.0", "GET /api/v1/auth/me HTTP/9.9", "GET /api/v1/auth/me http/1.1", "GET /api/v1/auth/me HTTP/1.1 ", "GET  /api/v1/auth/me HTTP/1.1",
-		" GET /api/v1/auth/me HTTP/1.1", "GET\t/api/v1/auth/me\tHTTP/1.1", "GET /api/v1/auth/me HTTP/11", "GET /api/v1/auth/me HTTP/1.10", "GET /api/v1/auth/me XTTP/1.1", "G\x00ET /api/v1/auth/me HTTP/1.1", "G(ET /api/v1/auth/me HTTP/1.1", "/api/v1/auth/me GET HTTP/1.1",
-		"get /api/v1/auth/me HTTP/1.1", "GET /api/v1/auth/me\x00 HTTP/1.1", "GET /api/v1/auth/me x HTTP/1.1", "GET /api/v1/\rauth/me HTTP/1.1", "GET", "", "PRI * HTTP/2.0", "GET api/v1/auth/me HTTP/1.1", "GET ?/api/v1/auth/me HTTP/1.1", "\xff\xfe",
+		"GET /api/v1/auth/me", "GET /api/v1/auth/me HTTP/0.9", "GET /api/v1/auth/me HTTP/1.2", "GET /api/v1/auth/me HTTP/2.0",
+		"GET /api/v1/auth/me HTTP/9.9", "GET /api/v1/auth/me http/1.1", "GET /api/v1/auth/me HTTP/1.1 ", "GET  /api/v1/auth/me HTTP/1.1",
+		" GET /api/v1/auth/me HTTP/1.1", "GET\t/api/v1/auth/me\tHTTP/1.1", "GET /api/v1/auth/me HTTP/11", "GET /api/v1/auth/me HTTP/1.10",
+		"GET /api/v1/auth/me XTTP/1.1", "G\x00ET /api/v1/auth/me HTTP/1.1", "G(ET /api/v1/auth/me HTTP/1.1", "/api/v1/auth/me GET HTTP/1.1",
+		"get /api/v1/auth/me HTTP/1.1", "GET /api/v1/auth/me\x00 HTTP/1.1", "GET /api/v1/auth/me x HTTP/1.1", "GET /api/v1/\rauth/me HTTP/1.1", "GET",
+		"", "PRI * HTTP/2.0", "GET api/v1/auth/me HTTP/1.1", "GET ?/api/v1/auth/me HTTP/1.1", "\xff\xfe",
 	} {
 		e.Input("%q", line)
 		all := send(line)
@@ -394,14 +421,18 @@ func framingHost(e *harness.Env) {
 	all := get(right)
 	e.Control(len(all) == 1 && all[0].Status == http.StatusNotFound && all[0].Code() == "not_found", "the right Host: %s", statusLine(all))
 	for name, lines := range map[string][]string{
-		"none": nil, "two": {right, right}, "two different": {right, "Host: evil.example"}, "space": {"Host: a b"}, "control": {"Host: a\x01b"}, "line end": {"Host: a\r\n b"}, "slash": {"Host: evil.example/x"}, "user": {"Host: x@evil.example"}, "quote": {`Host: "evil"`},
+		"none": nil, "two": {right, right}, "two different": {right, "Host: evil.example"}, "space": {"Host: a b"}, "control": {"Host: a\x01b"},
+		"line end": {"Host: a\r\n b"}, "slash": {"Host: evil.example/x"}, "user": {"Host: x@evil.example"}, "quote": {`Host: "evil"`},
 	} {
 		e.Input("%s", name)
 		all := get(lines...)
 		odd := name == "line end" || name == "slash" || name == "user" || name == "quote" // names of no host, that no answer depends on
 		e.Check(len(all) == 1 && (all[0].Status == http.StatusBadRequest || odd && all[0].Status == http.StatusNotFound && !holds(all[0], "evil")), "got %s", statusLine(all))
 	}
-	for _, line := range []string{"GET https://evil.example/api/v1/jobs HTTP/1.1", "GET http://evil.example/ HTTP/1.1", "GET //evil.example/ HTTP/1.1", "OPTIONS https://evil.example HTTP/1.1"} {
+	for _, line := range []string{
+		"GET https://evil.example/api/v1/jobs HTTP/1.1", "GET http://evil.example/ HTTP/1.1", "GET //evil.example/ HTTP/1.1",
+		"OPTIONS https://evil.example HTTP/1.1",
+	} {
 		e.Input("%s", line)
 		all := answersTo(e, line+"\r\n"+right+"\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n\r\n")
 		e.Check(len(all) == 1 && all[0].Status >= 400 && !holds(all[0], "evil.example"), "got %s", statusLine(all))
@@ -435,8 +466,12 @@ func framingLarge(e *harness.Env) {
 	watch := e.WatchServers()
 	const mega = 1 << 20
 	for name, raw := range map[string]string{
-		"one header": "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", mega) + "\r\n\r\n", "many headers": "GET /health HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: y\r\n", mega/6) + "\r\n",
-		"path": "GET /" + strings.Repeat("a", mega) + " HTTP/1.1\r\nHost: x\r\n\r\n", "query": "GET /health?" + strings.Repeat("a=b&", mega/4) + " HTTP/1.1\r\nHost: x\r\n\r\n", "method": strings.Repeat("G", mega) + " / HTTP/1.1\r\nHost: x\r\n\r\n", "cookies": "GET /health HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Cookie: a=b\r\n", mega/13) + "\r\n",
+		"one header":   "GET /health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", mega) + "\r\n\r\n",
+		"many headers": "GET /health HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: y\r\n", mega/6) + "\r\n",
+		"path":         "GET /" + strings.Repeat("a", mega) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"query":        "GET /health?" + strings.Repeat("a=b&", mega/4) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"method":       strings.Repeat("G", mega) + " / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"cookies":      "GET /health HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Cookie: a=b\r\n", mega/13) + "\r\n",
 	} {
 		e.Input("%s", name)
 		conns := make([]*harness.Conn, 48)

@@ -87,12 +87,23 @@ func framingH2Fields(e *harness.Env) {
 		return fields
 	}
 	for name, fields := range map[string][][2]string{
-		"transfer-encoding": with([2]string{"transfer-encoding", "chunked"}), "connection": with([2]string{"connection", "close"}), "keep-alive": with([2]string{"keep-alive", "timeout=5"}), "upgrade": with([2]string{"upgrade", "h2c"}), "proxy-connection": with([2]string{"proxy-connection", "x"}),
-		"te": with([2]string{"te", "gzip"}), "capitals": with([2]string{"X-Upper", "1"}), "line end in a value": with([2]string{"x-a", "b\r\ntransfer-encoding: chunked"}), "line feed in a value": with([2]string{"x-a", "b\nx: y"}), "NUL in a value": with([2]string{"x-a", "b\x00c"}),
-		"line end in a name": with([2]string{"x-a\r\nx-b", "c"}), "colon in a name": with([2]string{"x-a: b\r\nx", "c"}), "space in a name": with([2]string{"x a", "b"}), "empty name": with([2]string{"", "b"}),
-		"no method": without(":method"), "no path": without(":path"), "no scheme": without(":scheme"), "two methods": with([2]string{":method", "POST"}), "late pseudo-header": with([2]string{":path", "/health"}), "unknown pseudo-header": append([][2]string{{":evil", "1"}}, good...), "a status": append([][2]string{{":status", "200"}}, good...),
-		"path with a line end": replaced(":path", "/api/v1/auth/me HTTP/1.1\r\nHost: evil\r\n\r\nGET /x"), "empty path": replaced(":path", ""), "path without a slash": replaced(":path", "api/v1/auth/me"), "method with a line end": replaced(":method", "GET /x HTTP/1.1\r\n\r\nGET"),
-		"method with a space": replaced(":method", "GET x"), "authority with a line end": replaced(":authority", "a\r\nb"), "host and authority": with([2]string{"host", "evil.example"}, [2]string{"host", "b"}), "two content-lengths": with([2]string{"content-length", "0"}, [2]string{"content-length", "5"}), "connect": {{":method", "CONNECT"}, {":authority", "127.0.0.1:9443"}, bearer},
+		"transfer-encoding": with([2]string{"transfer-encoding", "chunked"}), "connection": with([2]string{"connection", "close"}),
+		"keep-alive": with([2]string{"keep-alive", "timeout=5"}), "upgrade": with([2]string{"upgrade", "h2c"}),
+		"proxy-connection": with([2]string{"proxy-connection", "x"}),
+		"te":               with([2]string{"te", "gzip"}), "capitals": with([2]string{"X-Upper", "1"}),
+		"line end in a value": with([2]string{"x-a", "b\r\ntransfer-encoding: chunked"}), "line feed in a value": with([2]string{"x-a", "b\nx: y"}),
+		"NUL in a value":     with([2]string{"x-a", "b\x00c"}),
+		"line end in a name": with([2]string{"x-a\r\nx-b", "c"}), "colon in a name": with([2]string{"x-a: b\r\nx", "c"}),
+		"space in a name": with([2]string{"x a", "b"}), "empty name": with([2]string{"", "b"}),
+		"no method": without(":method"), "no path": without(":path"), "no scheme": without(":scheme"),
+		"two methods": with([2]string{":method", "POST"}), "late pseudo-header": with([2]string{":path", "/health"}),
+		"unknown pseudo-header": append([][2]string{{":evil", "1"}}, good...), "a status": append([][2]string{{":status", "200"}}, good...),
+		"path with a line end": replaced(":path", "/api/v1/auth/me HTTP/1.1\r\nHost: evil\r\n\r\nGET /x"), "empty path": replaced(":path", ""),
+		"path without a slash": replaced(":path", "api/v1/auth/me"), "method with a line end": replaced(":method", "GET /x HTTP/1.1\r\n\r\nGET"),
+		"method with a space": replaced(":method", "GET x"), "authority with a line end": replaced(":authority", "a\r\nb"),
+		"host and authority":  with([2]string{"host", "evil.example"}, [2]string{"host", "b"}),
+		"two content-lengths": with([2]string{"content-length", "0"}, [2]string{"content-length", "5"}),
+		"connect":             {{":method", "CONNECT"}, {":authority", "127.0.0.1:9443"}, bearer},
 	} {
 		e.Input("%s", name)
 		s := askH2(e, fields)
@@ -138,8 +149,11 @@ func framingH2Length(e *harness.Env) {
 		e.Control(s != nil && s.Status == "201", "%s is not taken", name)
 	}
 	for name, length := range map[string]func(n int) []string{
-		"shorter": func(n int) []string { return []string{itoa(n - 10)} }, "longer": func(n int) []string { return []string{itoa(n + 10)} }, "zero": func(int) []string { return []string{"0"} }, "doubled": func(n int) []string { return []string{itoa(n), itoa(n + 1)} },
-		"negative": func(int) []string { return []string{"-1"} }, "letters": func(int) []string { return []string{"x"} }, "beyond 64 bits": func(int) []string { return []string{"99999999999999999999"} }, "a list": func(n int) []string { return []string{itoa(n) + "," + itoa(n)} },
+		"shorter": func(n int) []string { return []string{itoa(n - 10)} }, "longer": func(n int) []string { return []string{itoa(n + 10)} },
+		"zero": func(int) []string { return []string{"0"} }, "doubled": func(n int) []string { return []string{itoa(n), itoa(n + 1)} },
+		"negative": func(int) []string { return []string{"-1"} }, "letters": func(int) []string { return []string{"x"} },
+		"beyond 64 bits": func(int) []string { return []string{"99999999999999999999"} },
+		"a list":         func(n int) []string { return []string{itoa(n) + "," + itoa(n)} },
 	} {
 		e.Input("%s", name)
 		marker, content := harness.Marked()

@@ -154,7 +154,8 @@ func idemOther(e *harness.Env) {
 	renamed := keyed(token, content, key)
 	renamed.Body = harness.Form("other name.txt", content) // the name is part of what was asked for
 	for name, r := range map[string]harness.Request{
-		"another name": renamed, "another file": keyed(token, other, key), "one byte changed": keyed(token, changed, key), "an empty file": keyed(token, nil, key), "declared": keyed(token, other, key, "Glovebox-File-Digest: "+harness.Digest(other)),
+		"another name": renamed, "another file": keyed(token, other, key), "one byte changed": keyed(token, changed, key),
+		"an empty file": keyed(token, nil, key), "declared": keyed(token, other, key, "Glovebox-File-Digest: "+harness.Digest(other)),
 	} {
 		for i := range e.Servers() {
 			e.Input("%s, server %d", name, i)
@@ -356,9 +357,12 @@ func idemDigest(e *harness.Env) {
 	marker, content := harness.Marked()
 	right := harness.Digest(content)
 	for name, digest := range map[string]string{
-		"other bytes": harness.Digest([]byte("x")), "of nothing": harness.Digest(nil), "empty": "", "hexadecimal": "sha-256=" + harness.Hash(content), "without colons": strings.ReplaceAll(right, ":", ""), "another algorithm": strings.Replace(right, "sha-256", "sha-512", 1),
-		"md5": "md5=:1B2M2Y8AsgTpgAmY7PhCfg==:", "in capitals": strings.Replace(right, "sha-256", "SHA-256", 1), "cut": right[:len(right)-3] + ":", "a list": right + ", sha-512=:AAAA:", "twice": right + "," + right, "unpadded": strings.Replace(right, "=:", ":", 1),
-		"base64url": "sha-256=:" + strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimPrefix(right, "sha-256=:")) + "x", "spaces": " sha-256 = " + right[8:], "parameter": right + ";x=1", "unixsum": "unixsum=30637",
+		"other bytes": harness.Digest([]byte("x")), "of nothing": harness.Digest(nil), "empty": "", "hexadecimal": "sha-256=" + harness.Hash(content),
+		"without colons": strings.ReplaceAll(right, ":", ""), "another algorithm": strings.Replace(right, "sha-256", "sha-512", 1),
+		"md5": "md5=:1B2M2Y8AsgTpgAmY7PhCfg==:", "in capitals": strings.Replace(right, "sha-256", "SHA-256", 1), "cut": right[:len(right)-3] + ":",
+		"a list": right + ", sha-512=:AAAA:", "twice": right + "," + right, "unpadded": strings.Replace(right, "=:", ":", 1),
+		"base64url": "sha-256=:" + strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimPrefix(right, "sha-256=:")) + "x",
+		"spaces":    " sha-256 = " + right[8:], "parameter": right + ";x=1", "unixsum": "unixsum=30637",
 	} {
 		e.Input("%s", name)
 		a := e.Do(harness.SubmitRequest(token, content, "Glovebox-File-Digest: "+digest))
@@ -380,7 +384,10 @@ func idemKeyForms(e *harness.Env) {
 		again := e.Do(keyed(token, content, key))
 		e.Control(first.Status == http.StatusCreated && again.Status == http.StatusOK && jobOf(first).ID == jobOf(again).ID, "%s: %s, then %s", name, first.Brief(), again.Brief())
 	}
-	for name, key := range map[string]string{"empty": "", "256 characters": strings.Repeat("k", 256), "thousands": strings.Repeat("k", 9000), "a space": "a b", "a tab": "a\tb", "NUL": "a\x00b", "delete": "a\x7fb", "umlaut": "ä", "emoji": "🔑", "not UTF-8": "a\xff"} {
+	for name, key := range map[string]string{
+		"empty": "", "256 characters": strings.Repeat("k", 256), "thousands": strings.Repeat("k", 9000), "a space": "a b", "a tab": "a\tb",
+		"NUL": "a\x00b", "delete": "a\x7fb", "umlaut": "ä", "emoji": "🔑", "not UTF-8": "a\xff",
+	} {
 		e.Input("%s", name)
 		a, err := onFresh(e, keyed(token, harness.Lua(), key))
 		e.Check(err == nil && a.Status == http.StatusBadRequest || a.Status == http.StatusRequestHeaderFieldsTooLarge, "got %s (%v)", a.Brief(), err)
@@ -391,7 +398,10 @@ func idemKeyForms(e *harness.Env) {
 	base := harness.RandomHex(6) + "Key"
 	seen := map[string]string{}
 	content := harness.Lua()
-	for name, key := range map[string]string{"as it is": base, "upper": strings.ToUpper(base), "lower": strings.ToLower(base), "longer": base + "0", "shorter": base[:len(base)-1], "quoted": `"` + base + `"`, "percent": base[:len(base)-1] + "%79"} {
+	for name, key := range map[string]string{
+		"as it is": base, "upper": strings.ToUpper(base), "lower": strings.ToLower(base), "longer": base + "0", "shorter": base[:len(base)-1],
+		"quoted": `"` + base + `"`, "percent": base[:len(base)-1] + "%79",
+	} {
 		e.Input("%s", name)
 		a := e.Do(keyed(token, content, key))
 		id := jobOf(a).ID
@@ -420,7 +430,10 @@ func idemFinished(e *harness.Env) {
 
 func idemInjection(e *harness.Env) {
 	token := e.Token(e.Bob())
-	for _, text := range []string{"plain", "';DROP/**/TABLE/**/app.jobs;--", "'OR'1'='1", "$1", "%s%n", "../../etc/passwd", "{{7*7}}", "${jndi:ldap://x}", `{"a":1}`, "\\", "%00", "*", "null", "__proto__", "<script>"} {
+	for _, text := range []string{
+		"plain", "';DROP/**/TABLE/**/app.jobs;--", "'OR'1'='1", "$1", "%s%n", "../../etc/passwd", "{{7*7}}", "${jndi:ldap://x}", `{"a":1}`, "\\",
+		"%00", "*", "null", "__proto__", "<script>",
+	} {
 		e.Input("%s", text)
 		key, content := text+harness.RandomHex(4), harness.Lua()
 		first := e.Do(keyed(token, content, key))

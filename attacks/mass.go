@@ -94,7 +94,8 @@ var mass = harness.Family{
 // columns are what a job or a user has and no client may set.
 var columns = []string{
 	"id", "job_id", "asset_id", "user_id", "owner", "owner_id", "status", "state", "attempt", "max_attempts", "fencing_token", "worker_id", "lease_expires_at",
-	"error_code", "error_retryable", "created_at", "updated_at", "expires_at", "sha256", "size", "result_key", "input_key", "priority", "role", "admin", "is_admin", "timeout", "image", "command", "args", "env",
+	"error_code", "error_retryable", "created_at", "updated_at", "expires_at", "sha256", "size", "result_key", "input_key", "priority", "role",
+	"admin", "is_admin", "timeout", "image", "command", "args", "env",
 }
 
 // formWith is a form with another part before or behind the file.
@@ -182,7 +183,8 @@ func massResult(e *harness.Env) {
 	for _, method := range []string{http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		e.Input("%s", method)
 		a := e.Do(harness.Request{Method: method, Path: "/api/v1/jobs/" + job.ID + "/result", Token: e.Token(alice), Header: []string{
-			"Content-Type: application/octet-stream", "Glovebox-Fencing-Token: 1", "Repr-Digest: " + harness.Digest(forged), "Content-Range: bytes 0-2/10", "Content-Length: " + itoa(len(forged)),
+			"Content-Type: application/octet-stream", "Glovebox-Fencing-Token: 1", "Repr-Digest: " + harness.Digest(forged),
+			"Content-Range: bytes 0-2/10", "Content-Length: " + itoa(len(forged)),
 		}, Body: forged, NoLength: true})
 		e.Check(refused(a, http.StatusMethodNotAllowed, "method_not_allowed"), "got %s", a.Brief())
 	}

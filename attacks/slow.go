@@ -229,7 +229,9 @@ func slowCrowd(e *harness.Env) {
 	e.Control(connected.Load() > 50, "%d connected", connected.Load())
 	e.From(elsewhere)
 	for i := range 6 {
-		for name, r := range map[string]harness.Request{"me": me(victimToken), "upload": harness.SubmitRequest(victimToken, harness.Lua()), "health": {Method: http.MethodGet, Path: "/health"}} {
+		for name, r := range map[string]harness.Request{
+			"me": me(victimToken), "upload": harness.SubmitRequest(victimToken, harness.Lua()), "health": {Method: http.MethodGet, Path: "/health"},
+		} {
 			e.Input("%s, round %d", name, i)
 			a, err := e.Try(r)
 			e.Check(err == nil && a.Status < 300 && a.Took < 2*time.Second, "%s after %s (%v)", a.Brief(), a.Took, err)

@@ -353,7 +353,8 @@ func tenancyHeaders(e *harness.Env) {
 	e.Control(whoami(e.Do(me(e.Token(bob)))) == bob.Login, "Bob is Bob")
 	for _, name := range []string{
 		"X-User", "X-User-Id", "X-Username", "X-Remote-User", "Remote-User", "X-Forwarded-User", "X-Forwarded-Preferred-Username", "X-Auth-User", "X-Authenticated-User",
-		"X-WebAuth-User", "Glovebox-User", "Glovebox-User-Id", "X-Impersonate-User", "Impersonate-User", "X-Sudo", "Sudo", "From", "X-Tenant", "X-Tenant-Id", "X-Owner", "X-Account",
+		"X-WebAuth-User", "Glovebox-User", "Glovebox-User-Id", "X-Impersonate-User", "Impersonate-User", "X-Sudo", "Sudo", "From", "X-Tenant",
+		"X-Tenant-Id", "X-Owner", "X-Account",
 	} {
 		e.Input("%s", name)
 		a := e.Do(me(e.Token(bob), name+": "+alice.Login))
@@ -378,7 +379,8 @@ func tenancyPolluted(e *harness.Env) {
 	e.Control(holds(plain, his.ID), "Bob gets his own job: %s", plain.Brief())
 	for name, r := range map[string]harness.Request{
 		"query id": {Path: path + "?id=" + hers.ID}, "query twice": {Path: path + "?id=" + his.ID + "&id=" + hers.ID}, "query array": {Path: path + "?id[]=" + hers.ID},
-		"query user": {Path: path + "?user_id=" + alice.Login + "&owner=" + alice.Login + "&as=" + alice.Login}, "matrix": {Path: path + ";id=" + hers.ID}, "fragment": {Path: path + "#/../" + hers.ID},
+		"query user": {Path: path + "?user_id=" + alice.Login + "&owner=" + alice.Login + "&as=" + alice.Login},
+		"matrix":     {Path: path + ";id=" + hers.ID}, "fragment": {Path: path + "#/../" + hers.ID},
 		"second segment": {Path: path + "/" + hers.ID}, "behind the result": {Path: path + "/result/" + hers.ID}, "semicolon query": {Path: path + "?a=1;id=" + hers.ID},
 		"body":   {Path: path, Header: []string{harness.JSONType, "Content-Length: " + itoa(len(body))}, Body: body, NoLength: true},
 		"header": {Path: path, Header: []string{"Id: " + hers.ID, "X-Job-Id: " + hers.ID, "Glovebox-Job: " + hers.ID}},
@@ -399,9 +401,11 @@ func tenancyPaths(e *harness.Env) {
 	for _, path := range []string{
 		base + his.ID + "/../" + hers.ID, base + his.ID + "/..%2f" + hers.ID, base + his.ID + "/%2e%2e/" + hers.ID, base + "/" + hers.ID, "//api/v1/jobs/" + hers.ID,
 		"/api//v1/jobs/" + hers.ID, "/api/v1/jobs/./" + hers.ID, "/API/V1/JOBS/" + hers.ID, "/api/v1/Jobs/" + hers.ID, "/health/../api/v1/jobs/" + hers.ID,
-		"/api/v1/openapi.yaml/../jobs/" + hers.ID, "/%61pi/v1/jobs/" + hers.ID, "/api/v1/jobs%2f" + hers.ID, "/api/v1/jobs\\" + hers.ID, "/api/v1/jobs/" + his.ID + "%00/../" + hers.ID,
+		"/api/v1/openapi.yaml/../jobs/" + hers.ID, "/%61pi/v1/jobs/" + hers.ID, "/api/v1/jobs%2f" + hers.ID, "/api/v1/jobs\\" + hers.ID,
+		"/api/v1/jobs/" + his.ID + "%00/../" + hers.ID,
 		"https://" + e.Public(0) + base + hers.ID, "https://evil.example" + base + hers.ID, "http://127.0.0.1:9443/internal/v1/jobs/" + hers.ID + "/input", "*",
-		"/internal/v1/jobs/" + hers.ID + "/input", base + hers.ID + "/input", base + hers.ID + "/result/../../" + hers.ID, "/api/v1/../v1/jobs/" + hers.ID, "/.;/api/v1/jobs/" + hers.ID, "/..;/api/v1/jobs/" + hers.ID,
+		"/internal/v1/jobs/" + hers.ID + "/input", base + hers.ID + "/input", base + hers.ID + "/result/../../" + hers.ID,
+		"/api/v1/../v1/jobs/" + hers.ID, "/.;/api/v1/jobs/" + hers.ID, "/..;/api/v1/jobs/" + hers.ID,
 	} {
 		for name, token := range map[string]string{"as Bob": e.Token(bob), "without a token": ""} {
 			e.Input("%s %s", path, name)
@@ -416,8 +420,10 @@ func tenancyNoList(e *harness.Env) {
 	job := e.Submit(alice, harness.Lua())
 	e.Control(e.Status(alice, job.ID).ID == job.ID, "the job is found by its id")
 	for _, path := range []string{
-		"/api/v1/jobs", "/api/v1/jobs?limit=10", "/api/v1/jobs?user_id=" + alice.Login, "/api/v1/jobs?status=pending", "/api/v1/jobs/", "/api/v1/jobs/*", "/api/v1/jobs/all", "/api/v1/jobs/list",
-		"/api/v1/jobs/search", "/api/v1/users", "/api/v1/results", "/api/v1/queue", "/api/v1/me/jobs", "/api/v1/auth/me/jobs", "/api/v1", "/api", "/", "/api/v1/jobs.json", "/graphql", "/api/v1/export", "/api/v1/events",
+		"/api/v1/jobs", "/api/v1/jobs?limit=10", "/api/v1/jobs?user_id=" + alice.Login, "/api/v1/jobs?status=pending", "/api/v1/jobs/",
+		"/api/v1/jobs/*", "/api/v1/jobs/all", "/api/v1/jobs/list",
+		"/api/v1/jobs/search", "/api/v1/users", "/api/v1/results", "/api/v1/queue", "/api/v1/me/jobs", "/api/v1/auth/me/jobs", "/api/v1", "/api", "/",
+		"/api/v1/jobs.json", "/graphql", "/api/v1/export", "/api/v1/events",
 	} {
 		e.Input("%s", path)
 		a := e.Do(harness.Request{Method: http.MethodGet, Path: path, Token: e.Token(alice)})
@@ -493,7 +499,8 @@ func tenancyForeignKey(e *harness.Env) {
 	again := e.Do(harness.SubmitRequest(e.Token(alice), content, key))
 	e.Control(again.Status == http.StatusOK && holds(again, hers.ID), "Alice's repetition: %s", again.Brief())
 	for name, r := range map[string]harness.Request{
-		"the same file": harness.SubmitRequest(e.Token(bob), content, key), "another file": harness.SubmitRequest(e.Token(bob), harness.Lua(), "Idempotency-Key: "+harness.RandomHex(8), "X: "+key),
+		"the same file": harness.SubmitRequest(e.Token(bob), content, key),
+		"another file":  harness.SubmitRequest(e.Token(bob), harness.Lua(), "Idempotency-Key: "+harness.RandomHex(8), "X: "+key),
 	} {
 		e.Input("%s", name)
 		a := e.Do(r)

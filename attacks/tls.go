@@ -3,11 +3,7 @@ package attacks
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/rsa"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -174,7 +170,10 @@ func tlsPlain(e *harness.Env) {
 	request := me(e.Token(u)).Bytes(e.Public(0))
 	e.Control(whoami(e.Do(me(e.Token(u)))) == u.Login, "over TLS")
 	for listener, address := range listeners(e) {
-		for name, sent := range map[string][]byte{"HTTP/1.1": request, "HTTP/1.0": []byte("GET /health HTTP/1.0\r\n\r\n"), "HTTP/2": []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")} {
+		for name, sent := range map[string][]byte{
+			"HTTP/1.1": request, "HTTP/1.0": []byte("GET /health HTTP/1.0\r\n\r\n"),
+			"HTTP/2": []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
+		} {
 			e.Input("%s to the %s listener", name, listener)
 			raw, err := e.DialTCP(e.Context(), address)
 			e.Must(err, "connect")
@@ -204,9 +203,13 @@ func tlsOld(e *harness.Env) {
 }
 
 var weakSuites = map[string]uint16{
-	"NULL with MD5": 0x0001, "NULL with SHA": 0x0002, "NULL with SHA-256": 0x003b, "ECDHE NULL": 0xc010, "ECDHE ECDSA NULL": 0xc006, "export RC4": 0x0003, "export DES": 0x0008, "RC4 MD5": 0x0004, "RC4 SHA": 0x0005, "ECDHE RC4": 0xc011,
-	"ECDHE ECDSA RC4": 0xc007, "DES": 0x0009, "3DES": 0x000a, "ECDHE 3DES": 0xc012, "ECDHE ECDSA 3DES": 0xc008, "anonymous DH": 0x0034, "anonymous DH GCM": 0x00a6, "anonymous ECDH": 0xc018, "anonymous RC4": 0x0018, "RSA AES CBC": 0x002f, "RSA AES-256 CBC": 0x0035, "RSA CBC SHA-256": 0x003c,
-	"RSA GCM": 0x009c, "RSA GCM-256": 0x009d, "ECDHE CBC": 0xc013, "ECDHE CBC-256": 0xc014, "ECDHE ECDSA CBC": 0xc009, "ECDHE ECDSA CBC-256": 0xc00a, "ECDHE ECDSA CBC SHA-256": 0xc023, "ECDHE CBC SHA-256": 0xc027, "DHE CBC": 0x0033, "DHE GCM": 0x009e,
+	"NULL with MD5": 0x0001, "NULL with SHA": 0x0002, "NULL with SHA-256": 0x003b, "ECDHE NULL": 0xc010, "ECDHE ECDSA NULL": 0xc006,
+	"export RC4": 0x0003, "export DES": 0x0008, "RC4 MD5": 0x0004, "RC4 SHA": 0x0005, "ECDHE RC4": 0xc011,
+	"ECDHE ECDSA RC4": 0xc007, "DES": 0x0009, "3DES": 0x000a, "ECDHE 3DES": 0xc012, "ECDHE ECDSA 3DES": 0xc008, "anonymous DH": 0x0034,
+	"anonymous DH GCM": 0x00a6, "anonymous ECDH": 0xc018, "anonymous RC4": 0x0018, "RSA AES CBC": 0x002f, "RSA AES-256 CBC": 0x0035,
+	"RSA CBC SHA-256": 0x003c,
+	"RSA GCM":         0x009c, "RSA GCM-256": 0x009d, "ECDHE CBC": 0xc013, "ECDHE CBC-256": 0xc014, "ECDHE ECDSA CBC": 0xc009, "ECDHE ECDSA CBC-256": 0xc00a,
+	"ECDHE ECDSA CBC SHA-256": 0xc023, "ECDHE CBC SHA-256": 0xc027, "DHE CBC": 0x0033, "DHE GCM": 0x009e,
 	"PSK": 0x008c, "PSK GCM": 0x00a8, "SRP": 0xc01d, "IDEA": 0x0007, "SEED": 0x0096, "Camellia": 0x0041, "static ECDH": 0xc02d, "GOST": 0x0081, "nothing known": 0xfafa,
 }
 
@@ -432,96 +435,16 @@ func tlsALPN(e *harness.Env) {
 	e.Check(err != nil || got == "", "%q is agreed on", got)
 }
 
-// leafOf returns the certificate that a listener shows.
-func leafOf(e *harness.Env, address string, config *tls.Config) *x509.Certificate {
-	config = config.Clone()
-	config.InsecureSkipVerify = true //nolint:gosec // it is judged below
-	c, err := e.Dial(address, config)
-	e.Must(err, "connect to %s", address)
-	defer c.Close()
-	return c.ConnectionState().PeerCertificates[0]
-}
-
-func tlsCertificate(e *harness.Env) {
-	leaves := map[string]*x509.Certificate{}
-	for listener, address := range listeners(e) {
-		e.Input("%s", listener)
-		config := trusting(e, listener)
-		_, err := handshake(e, address, config)
-		e.Control(err == nil, "its own authority does not accept it: %v", err)
-		leaf := leafOf(e, address, config)
-		leaves[listener] = leaf
-		switch key := leaf.PublicKey.(type) {
-		case *ecdsa.PublicKey:
-			e.Check(key.Curve.Params().BitSize >= 256, "its key has %d bits", key.Curve.Params().BitSize)
-		case *rsa.PublicKey:
-			e.Check(key.N.BitLen() >= 2048, "its key has %d bits", key.N.BitLen())
-		}
-		weak := []x509.SignatureAlgorithm{x509.MD5WithRSA, x509.SHA1WithRSA, x509.ECDSAWithSHA1, x509.DSAWithSHA1, x509.MD2WithRSA}
-		e.Check(!slices.Contains(weak, leaf.SignatureAlgorithm), "it is signed by %s", leaf.SignatureAlgorithm)
-		e.Check(!leaf.IsCA && slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}), "CA %v, uses %v", leaf.IsCA, leaf.ExtKeyUsage)
-		e.Check(len(leaf.DNSNames)+len(leaf.IPAddresses) > 0 && !slices.ContainsFunc(leaf.DNSNames, func(n string) bool { return strings.Contains(n, "*") }), "its names are %v %v", leaf.DNSNames, leaf.IPAddresses)
-		e.Check(leaf.NotAfter.Sub(leaf.NotBefore) < 400*24*time.Hour && leaf.NotAfter.After(time.Now()), "it lives from %s to %s", leaf.NotBefore, leaf.NotAfter)
-		e.Check(leaf.SerialNumber.BitLen() >= 64, "its serial number has %d bits", leaf.SerialNumber.BitLen())
-	}
-	e.Input("")
-	one, err := x509.MarshalPKIXPublicKey(leaves["public"].PublicKey)
-	e.Must(err, "read a key")
-	two, err := x509.MarshalPKIXPublicKey(leaves["internal"].PublicKey)
-	e.Must(err, "read a key")
-	e.Check(!bytes.Equal(one, two), "both listeners have one key")
-	// Crosswise: each authority alone.
-	crossed := trusting(e, "internal")
-	crossed.RootCAs = e.TLS().RootCAs
-	_, err = handshake(e, e.Internal(0), crossed)
-	e.Check(authorityUnknown(err), "the public authority accepts the internal certificate (%v)", err)
-	crossed = e.TLS()
-	crossed.RootCAs = trusting(e, "internal").RootCAs
-	_, err = handshake(e, e.Public(0), crossed)
-	e.Check(authorityUnknown(err), "the internal authority accepts the public certificate (%v)", err)
-	for listener, address := range listeners(e) {
-		config := trusting(e, listener)
-		config.ServerName = "evil.example"
-		_, err = handshake(e, address, config)
-		var name x509.HostnameError
-		e.Check(errors.As(err, &name), "the %s certificate stands for evil.example (%v)", listener, err)
-	}
-}
-
-func authorityUnknown(err error) bool {
-	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &unknown)
-}
-
-func tlsNames(e *harness.Env) {
-	for listener, address := range listeners(e) {
-		config := trusting(e, listener)
-		config.ServerName = "0.0.0.0" // an address is not sent
-		plain := leafOf(e, address, config)
-		e.Control(plain != nil, "%s: without SNI", listener)
-		for _, name := range []string{"evil.example", "localhost", "glovebox.internal.example", "internal", strings.Repeat("a.", 120) + "b", "x.y.z"} {
-			e.Input("%s, %.30q", listener, name)
-			config.ServerName = name
-			leaf := leafOf(e, address, config)
-			e.Check(leaf.Equal(plain), "another certificate is shown: %s", leaf.Subject)
-		}
-		for name, body := range map[string][]byte{
-			"an address": []byte("\x00\x0c\x00\x00\x09127.0.0.1"), "two names": []byte("\x00\x08\x00\x00\x01a\x00\x00\x01b"), "empty": []byte("\x00\x03\x00\x00\x00"), "lying length": []byte("\x00\x50\x00\x00\x4fab"), "control characters": []byte("\x00\x06\x00\x00\x03a\x00b"), "trailing dot": []byte("\x00\x06\x00\x00\x03ab."),
-		} {
-			e.Input("%s, %s", listener, name)
-			r := askHello(e, address, clientHello{version: 0x0303, suites: suites12, more: extension(0, body)}.record())
-			e.Check(r.kind == "alert" || r.kind == "hello", "it is answered with %+v", r)
-		}
-	}
-}
-
 func tlsGroups(e *harness.Env) {
 	for listener, address := range listeners(e) {
 		for _, group := range []uint16{29, 23} {
 			r := askHello(e, address, clientHello{version: 0x0303, suites: suites12, groups: []uint16{group}}.record())
 			e.Control(r.kind == "hello", "%s: group %d is answered with %+v", listener, group, r)
 		}
-		for name, group := range map[string]uint16{"sect163k1": 1, "sect163r2": 3, "secp160k1": 15, "secp192r1": 19, "secp224r1": 21, "arbitrary prime": 0xff01, "arbitrary binary": 0xff02, "ffdhe2048": 256, "unknown": 0x7777} {
+		for name, group := range map[string]uint16{
+			"sect163k1": 1, "sect163r2": 3, "secp160k1": 15, "secp192r1": 19, "secp224r1": 21, "arbitrary prime": 0xff01, "arbitrary binary": 0xff02,
+			"ffdhe2048": 256, "unknown": 0x7777,
+		} {
 			e.Input("%s, %s", listener, name)
 			r := askHello(e, address, clientHello{version: 0x0303, suites: suites12, groups: []uint16{group}}.record())
 			e.Check(r.kind != "hello", "it is answered with %+v", r)
@@ -533,7 +456,9 @@ func tlsSHA1(e *harness.Env) {
 	for listener, address := range listeners(e) {
 		r := askHello(e, address, clientHello{version: 0x0303, suites: suites12, signatures: []uint16{0x0403, 0x0401, 0x0804}}.record())
 		e.Control(r.signature == 0x0403 || r.signature == 0x0401 || r.signature == 0x0804, "%s: SHA-256 is answered with %+v", listener, r)
-		for name, signatures := range map[string][]uint16{"SHA-1": {0x0203, 0x0201}, "MD5": {0x0101}, "SHA-224": {0x0303, 0x0301}, "DSA": {0x0202, 0x0402}, "anonymous": {0x0400, 0x0200}} {
+		for name, signatures := range map[string][]uint16{
+			"SHA-1": {0x0203, 0x0201}, "MD5": {0x0101}, "SHA-224": {0x0303, 0x0301}, "DSA": {0x0202, 0x0402}, "anonymous": {0x0400, 0x0200},
+		} {
 			e.Input("%s, %s", listener, name)
 			r := askHello(e, address, clientHello{version: 0x0303, suites: suites12, signatures: signatures}.record())
 			e.Check(r.signature == 0 && r.alert == alertHandshakeFailure, "it is signed by %04x, alert %d", r.signature, r.alert)
@@ -575,8 +500,10 @@ func tlsRecords(e *harness.Env) {
 	for listener, address := range listeners(e) {
 		e.Control(askHello(e, address, split).kind == "hello", "%s: a greeting in two records is not answered", listener)
 		tries := map[string][]byte{
-			"too long": append([]byte{22, 3, 3, 0x48, 0x01}, make([]byte, 0x4801)...), "empty, a thousand": bytes.Repeat(record(22, nil), 1000), "unknown kind": record(99, []byte("x")), "alert first": record(21, []byte{2, 40}),
-			"data first": record(23, []byte("GET / HTTP/1.1\r\n\r\n")), "cipher change, a thousand": bytes.Repeat(record(20, []byte{1}), 1000), "warnings, a thousand": bytes.Repeat(record(21, []byte{1, 90}), 1000), "greeting twice": append(slices.Clone(greeting), greeting...),
+			"too long": append([]byte{22, 3, 3, 0x48, 0x01}, make([]byte, 0x4801)...), "empty, a thousand": bytes.Repeat(record(22, nil), 1000),
+			"unknown kind": record(99, []byte("x")), "alert first": record(21, []byte{2, 40}),
+			"data first": record(23, []byte("GET / HTTP/1.1\r\n\r\n")), "cipher change, a thousand": bytes.Repeat(record(20, []byte{1}), 1000),
+			"warnings, a thousand": bytes.Repeat(record(21, []byte{1, 90}), 1000), "greeting twice": append(slices.Clone(greeting), greeting...),
 			"long greeting": record(22, append([]byte{1, 0xff, 0xff, 0xff}, make([]byte, 16000)...)),
 		}
 		for i := range 300 {

@@ -276,8 +276,10 @@ func tokensNear(e *harness.Env) {
 		try("unused bits of the last character", token[:len(token)-1]+string(alphabet[at^bit]))
 	}
 	for name, text := range map[string]string{
-		"upper case": strings.ToUpper(token), "lower case": strings.ToLower(token), "without its prefix": strings.TrimPrefix(token, "gbx_"), "prefix twice": "gbx_" + token,
-		"upper prefix": "GBX_" + strings.TrimPrefix(token, "gbx_"), "cut": token[:len(token)-1], "lengthened": token + "A", "padded": token + "=", "line end inside": token[:20] + "%0A" + token[20:],
+		"upper case": strings.ToUpper(token), "lower case": strings.ToLower(token), "without its prefix": strings.TrimPrefix(token, "gbx_"),
+		"prefix twice": "gbx_" + token,
+		"upper prefix": "GBX_" + strings.TrimPrefix(token, "gbx_"), "cut": token[:len(token)-1], "lengthened": token + "A", "padded": token + "=",
+		"line end inside":    token[:20] + "%0A" + token[20:],
 		"the other alphabet": strings.NewReplacer("-", "+", "_", "/").Replace(token),
 	} {
 		try(name, text)

@@ -171,8 +171,11 @@ func uploadOtherType(e *harness.Env) {
 	a := e.Do(formRequest(e.Token(bob), part(partHead, string(content))))
 	e.Control(a.Status == http.StatusCreated, "the form under its type: %s", a.Brief())
 	for _, kind := range []string{
-		"", "text/plain", "application/octet-stream", "application/json", "application/x-www-form-urlencoded", "multipart/mixed; boundary=" + harness.Boundary, "multipart/related; boundary=" + harness.Boundary,
-		"multipart/byteranges; boundary=" + harness.Boundary, "multipart/form-data", "multipart/form-data;boundary", "multipart/form-data, multipart/form-data; boundary=" + harness.Boundary, "application/x-lua", "multipart/ form-data; boundary=" + harness.Boundary,
+		"", "text/plain", "application/octet-stream", "application/json", "application/x-www-form-urlencoded",
+		"multipart/mixed; boundary=" + harness.Boundary, "multipart/related; boundary=" + harness.Boundary,
+		"multipart/byteranges; boundary=" + harness.Boundary, "multipart/form-data", "multipart/form-data;boundary",
+		"multipart/form-data, multipart/form-data; boundary=" + harness.Boundary, "application/x-lua",
+		"multipart/ form-data; boundary=" + harness.Boundary,
 		"multipart/form-data boundary=" + harness.Boundary, "text/plain; multipart/form-data; boundary=" + harness.Boundary, "message/rfc822",
 	} {
 		e.Input("%q", kind)
@@ -206,8 +209,11 @@ func uploadBoundary(e *harness.Env) {
 	}
 	for name, b := range map[string][2]string{
 		"empty": {`boundary=`, ""}, "empty in quotes": {`boundary=""`, ""}, "71 characters": {"boundary=" + strings.Repeat("x", 71), strings.Repeat("x", 71)},
-		"a space at its end": {`boundary="x "`, "x "}, "a quote": {`boundary="x\"y"`, `x"y`}, "a line end": {"boundary=\"x\\\r\\\ny\"", "x\r\ny"}, "a star": {"boundary=x*y", "x*y"}, "brackets": {`boundary="<x>"`, "<x>"}, "at": {`boundary="x@y"`, "x@y"},
-		"twice": {"boundary=x; boundary=y", "x"}, "continued": {"boundary*0=x; boundary*1=y", "z"}, "extended, another": {"boundary*=utf-8''x%20y", "xy"}, "umlaut": {`boundary="ä"`, "ä"}, "NUL": {"boundary=\"x\x00\"", "x"}, "thousands": {"boundary=" + strings.Repeat("x", 5000), strings.Repeat("x", 5000)},
+		"a space at its end": {`boundary="x "`, "x "}, "a quote": {`boundary="x\"y"`, `x"y`}, "a line end": {"boundary=\"x\\\r\\\ny\"", "x\r\ny"},
+		"a star": {"boundary=x*y", "x*y"}, "brackets": {`boundary="<x>"`, "<x>"}, "at": {`boundary="x@y"`, "x@y"},
+		"twice": {"boundary=x; boundary=y", "x"}, "continued": {"boundary*0=x; boundary*1=y", "z"},
+		"extended, another": {"boundary*=utf-8''x%20y", "xy"}, "umlaut": {`boundary="ä"`, "ä"}, "NUL": {"boundary=\"x\x00\"", "x"},
+		"thousands":        {"boundary=" + strings.Repeat("x", 5000), strings.Repeat("x", 5000)},
 		"none but another": {"charset=utf-8", "x"}, "capital of another": {"boundary=Abc", "abc"},
 	} {
 		e.Input("%s", name)
@@ -226,9 +232,13 @@ func uploadLikeBoundary(e *harness.Env) {
 		every[i] = byte(i)
 	}
 	contents := map[string]string{
-		"plain": "return 1", "a delimiter without its line end": "x" + "--" + b + "--", "a delimiter after a line feed": "x\n--" + b + "--\n", "after a carriage return": "x\r--" + b + "--\r",
-		"one character short": "x\r\n--" + b[:len(b)-1] + "--\r\n", "one character long": "x\r\n--" + b + "x--\r\n", "one dash": "\r\n-" + b, "in capitals": "\r\n--" + strings.ToUpper(b) + "--\r\n", "only line ends": "\r\n\r\n\r\n",
-		"ends with a line end": "x\r\n", "ends with half a delimiter": "x\r\n--", "another form": strings.ReplaceAll(part(partHead, "x"), b, "another"), "every byte value": string(every), "NULs": strings.Repeat("\x00", 70_000), "empty": "",
+		"plain": "return 1", "a delimiter without its line end": "x" + "--" + b + "--", "a delimiter after a line feed": "x\n--" + b + "--\n",
+		"after a carriage return": "x\r--" + b + "--\r",
+		"one character short":     "x\r\n--" + b[:len(b)-1] + "--\r\n", "one character long": "x\r\n--" + b + "x--\r\n", "one dash": "\r\n-" + b,
+		"in capitals": "\r\n--" + strings.ToUpper(b) + "--\r\n", "only line ends": "\r\n\r\n\r\n",
+		"ends with a line end": "x\r\n", "ends with half a delimiter": "x\r\n--",
+		"another form": strings.ReplaceAll(part(partHead, "x"), b, "another"), "every byte value": string(every),
+		"NULs": strings.Repeat("\x00", 70_000), "empty": "",
 		"almost, again and again": strings.Repeat("\r\n--"+b[:10], 6000),
 	}
 	for name, content := range contents {

@@ -54,7 +54,10 @@ func namesOnDisk(e *harness.Env) {
 	state := filepath.Dir(e.Endpoint.StorageRoot)
 	outside := func() map[string]bool {
 		seen := map[string]bool{}
-		for _, folder := range []string{"/", "/tmp", "/etc", "/root", "/var/tmp", state, filepath.Join(state, "etc"), filepath.Join(state, "bin"), filepath.Join(state, "secrets"), filepath.Join(state, "tls")} {
+		for _, folder := range []string{
+			"/", "/tmp", "/etc", "/root", "/var/tmp", state, filepath.Join(state, "etc"), filepath.Join(state, "bin"),
+			filepath.Join(state, "secrets"), filepath.Join(state, "tls"),
+		} {
 			entries, _ := filepath.Glob(folder + "/*") // a fixed pattern
 			for _, name := range entries {
 				if strings.Contains(name, "evil") || !strings.HasPrefix(name, "/tmp/") && !strings.HasPrefix(name, "/var/tmp/") {
@@ -137,7 +140,9 @@ func namesShown(e *harness.Env) {
 func namesInLogs(e *harness.Env) {
 	bob := e.Bob()
 	for name, text := range map[string]string{
-		"line feed": "evil\n{\"level\":\"ERROR\",\"msg\":\"MARK\"}", "carriage return": "evil\r{\"msg\":\"MARK\"}", "encoded": "evil%0a{\\\"msg\\\":\\\"MARK\\\"}", "terminal": "evil\x1b[2J\x1b]0;MARK\x07", "separator": "evil\u2028MARK", "json": `evil","level":"MARK`,
+		"line feed": "evil\n{\"level\":\"ERROR\",\"msg\":\"MARK\"}", "carriage return": "evil\r{\"msg\":\"MARK\"}",
+		"encoded": "evil%0a{\\\"msg\\\":\\\"MARK\\\"}", "terminal": "evil\x1b[2J\x1b]0;MARK\x07", "separator": "evil\u2028MARK",
+		"json": `evil","level":"MARK`,
 	} {
 		e.Input("%s", name)
 		mark := "MARK" + harness.RandomHex(8)
@@ -154,8 +159,10 @@ func namesClaimed(e *harness.Env) {
 	content := string(harness.Lua())
 	ids := map[string]string{}
 	for name, head := range map[string]string{
-		"none": "", "html": "Content-Type: text/html\r\n", "program": "Content-Type: application/x-executable\r\n", "zip": "Content-Type: application/zip\r\n", "image": "Content-Type: image/png\r\n",
-		"broken": "Content-Type: ///\r\n", "long": "Content-Type: x/" + strings.Repeat("y", 2000) + "\r\n", "charset": "Content-Type: text/plain; charset=utf-7\r\n", "mixed": "Content-Type: multipart/mixed; boundary=x\r\n",
+		"none": "", "html": "Content-Type: text/html\r\n", "program": "Content-Type: application/x-executable\r\n",
+		"zip": "Content-Type: application/zip\r\n", "image": "Content-Type: image/png\r\n",
+		"broken": "Content-Type: ///\r\n", "long": "Content-Type: x/" + strings.Repeat("y", 2000) + "\r\n",
+		"charset": "Content-Type: text/plain; charset=utf-7\r\n", "mixed": "Content-Type: multipart/mixed; boundary=x\r\n",
 	} {
 		file := "a." + map[string]string{"html": "html", "program": "exe", "zip": "zip", "image": "png", "broken": "lua.php"}[name]
 		a := e.Do(formRequest(e.Token(alice), part("Content-Disposition: form-data; name=\"file\"; filename=\""+file+"\"\r\n"+head, content)))
