@@ -45,6 +45,10 @@ func badCores() []badCore {
 	all := []badCore{
 		{name: "none", act: "sleep 0", body: body},
 		{name: "loops", act: "loop", code: "timeout", retryable: true, exit: 5},
+		{name: "loops in all its threads", act: "loop-everywhere", code: "timeout", retryable: true, exit: 5},
+		{name: "sleeps for ever", act: "sleep 100000000", code: "timeout", retryable: true, exit: 5},
+		{name: "uses up its address space and says so", act: "reserve", code: "out_of_memory", retryable: true, exit: 5},
+		{name: "opens files without end", act: "descriptors", body: body},
 		{name: "eats memory", act: "memory", code: "out_of_memory", retryable: true, exit: 5},
 		{name: "eats memory in a thread", act: "memory-thread", code: "out_of_memory", retryable: true, exit: 5},
 		{name: "says out of memory", act: "exit 6", code: "out_of_memory", retryable: true, exit: 5},

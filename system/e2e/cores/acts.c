@@ -68,6 +68,28 @@ static int threads(long wanted) {
   return made < wanted ? copy() : 70;  // the bound must be met
 }
 
+// reserve takes address space and touches none of it.
+static int reserve(void) {
+  const long step = 64L << 20;
+  for (long had = 0; had < 1L << 40; had += step)
+    if (mmap(0, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+      return 6;
+  return 70;  // the bound must be met
+}
+
+static int descriptors(void) {
+  for (int had = 0; had < 10000; had++)
+    if (open("/in/input", O_RDONLY) < 0) return errno == EMFILE ? copy() : 70;
+  return 70;  // the bound must be met
+}
+
+// spin_everywhere uses all the processor time that all threads can have.
+static int spin_everywhere(void) {
+  pthread_t id;
+  for (int i = 0; i < 8; i++) (void)pthread_create(&id, 0, spin, 0);
+  return spin(0), 0;
+}
+
 static int print(long bytes) {
   static char line[1 << 20];
   memset(line, 'x', sizeof line);
@@ -122,6 +144,9 @@ static int play(const char *name, long number, const char *word) {
   pthread_t id;
   if (!strcmp(name, "sleep")) return wait_ms(number), copy();
   if (!strcmp(name, "loop")) return spin(0), 0;
+  if (!strcmp(name, "loop-everywhere")) return spin_everywhere();
+  if (!strcmp(name, "reserve")) return reserve();
+  if (!strcmp(name, "descriptors")) return descriptors();
   if (!strcmp(name, "memory")) return eat(0), 6;
   if (!strcmp(name, "memory-thread")) return pthread_create(&id, 0, eat, 0), pthread_join(id, 0), copy();
   if (!strcmp(name, "threads")) return threads(number);

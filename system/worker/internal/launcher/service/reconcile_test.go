@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"glovebox/system/worker/internal/container/enginetest"
 	"glovebox/system/worker/internal/container/podman"
 	"glovebox/system/worker/internal/container/seccomp"
+	"glovebox/system/worker/internal/container/slot"
 	"glovebox/system/worker/internal/container/slotfs"
+	"glovebox/system/worker/internal/launcher/service"
 	"glovebox/threat-model/evidence"
 )
 
@@ -86,4 +89,55 @@ func TestAsLauncher(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = a.Run(t.Context())
+}
+
+// What appears under the launcher's name although it made no such attempt is removed
+// while it serves, within the stated time; an attempt of its own is not touched.
+func TestSweepRemovesWhatNobodyAnswersFor(t *testing.T) {
+	evidence.Proves(t, "SBX-12")
+	bare := enginetest.NewBare(t)
+	b := start(t, bare, 1, nil)
+	own := b.acquire(t, "copy\nx")
+	a, err := b.maker.Acquire(t.Context(), 3) // past the pool: nobody answers for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	planted := time.Now()
+	for left := 2; left > 1; time.Sleep(20 * time.Millisecond) {
+		folders, err := filepath.Glob(b.maker.FS.Root + "/a-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups, err := b.maker.Tree.Leftovers(enginetest.Label)
+		if err != nil {
+			t.Fatal(err)
+		}
+		containers, err := bare.Labelled(t.Context(), enginetest.Label)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = max(len(folders), len(groups), len(containers)+1)
+		if time.Since(planted) > service.Bound {
+			t.Fatalf("%s later: folders %v, cgroups %v, containers %v", time.Since(planted), folders, groups, containers)
+		}
+	}
+	if v, err := own.Run(t.Context()); err != nil || !v.Succeeded() {
+		t.Errorf("an attempt that is answered for: %+v, %v", v, err)
+	}
+	if err := own.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	closeUp(t, a)
+}
+
+func closeUp(t *testing.T, a *slot.Attempt) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := a.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
 }
