@@ -386,12 +386,12 @@ func TestQ40AnOldSnapshotIsSeenBoundedAndSurvived(t *testing.T) {
 	evidence.Proves(t, "JOB-02")
 	t.Parallel()
 	s := setupSweep(t)
-	const lives = 200
-	live := func() {
+	const lives = 100
+	live := func(jobs int) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				for range lives / 4 {
+				for range jobs / 4 {
 					s.submit(t)
 					if err := s.finish(t.Context(), s.claimBy(t, "w-1"), "out"); err != nil {
 						t.Errorf("finish: %v", err)
@@ -409,7 +409,7 @@ func TestQ40AnOldSnapshotIsSeenBoundedAndSurvived(t *testing.T) {
 	if err := snapshot.QueryRow(t.Context(), "SELECT count(*) FROM app.jobs").Scan(&seen); err != nil {
 		t.Fatal(err)
 	}
-	live()
+	live(lives)
 	s.exec(t, "VACUUM app.jobs")
 	held := s.claimCost(t)
 	dead := s.awaitDeadRows(t, func(rows int64) bool { return rows >= lives })
@@ -425,7 +425,7 @@ func TestQ40AnOldSnapshotIsSeenBoundedAndSurvived(t *testing.T) {
 		t.Errorf("without the snapshot a claim still touches %d pages", free)
 	}
 	s.awaitDeadRows(t, func(rows int64) bool { return rows == 0 })
-	live() // and the work goes on
+	live(8) // and the work goes on
 	t.Logf("%d jobs under an old snapshot: %d dead rows, a claim touches %d pages; after it %d", lives, dead, held, free)
 }
 
