@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
 	"glovebox/system/worker/internal/container/cgroup"
 	"glovebox/system/worker/internal/container/image"
@@ -80,26 +82,33 @@ func openImage(text string) (*image.Image, error) {
 	return image.Open(ref)
 }
 
-// openEngine waits a while for an engine that is not there yet. An engine that
-// answers and is the wrong one is an error at once.
+// openEngine waits a while for an engine that is not there yet, or whose service has
+// died and left its socket. An engine that answers and is the wrong one is an error
+// at once.
 func openEngine(ctx context.Context, s *settings, log *slog.Logger) (*podman.Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineWait)
+	waiting, cancel := context.WithTimeout(ctx, engineWait)
 	defer cancel()
 	said := false
 	for {
-		if _, err := os.Stat(s.Engine.Socket); !errors.Is(err, fs.ErrNotExist) {
-			return podman.Open(ctx, s.Engine.Socket, s.Sandbox.Runtime)
+		var d net.Dialer
+		line, err := d.DialContext(waiting, "unix", s.Engine.Socket)
+		if err == nil {
+			line.Close()
+			return podman.Open(waiting, s.Engine.Socket, s.Sandbox.Runtime)
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ECONNREFUSED) {
+			return nil, fmt.Errorf("engine.socket: %w", err)
 		}
 		if !said {
-			log.Warn("waiting for the engine's socket", "engine_socket", s.Engine.Socket, "at_most", engineWait.String())
+			log.Warn("waiting for the engine", "engine_socket", s.Engine.Socket, "at_most", engineWait.String())
 			said = true
 		}
 		timer := time.NewTimer(100 * time.Millisecond)
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-waiting.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("engine.socket: nothing is at %s; start podman system service there", s.Engine.Socket)
+			return nil, fmt.Errorf("engine.socket: nothing answers at %s; start podman system service there", s.Engine.Socket)
 		}
 	}
 }

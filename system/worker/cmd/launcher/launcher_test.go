@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"glovebox/ci/engine"
 	"glovebox/ci/image/recipe"
 	"glovebox/system/worker/internal/container/enginetest"
 	"glovebox/system/worker/internal/launcher"
@@ -23,6 +24,7 @@ import (
 
 // installation is a configured launcher on a private engine.
 type installation struct {
+	engine               *engine.Service
 	dir, config, metrics string
 	client               *launcher.Client
 }
@@ -48,7 +50,7 @@ func install(t *testing.T) *installation {
 		}
 		return built.Ref
 	}
-	i := &installation{dir: dir, config: filepath.Join(dir, "launcher.toml"), metrics: freePort(t)}
+	i := &installation{dir: dir, config: filepath.Join(dir, "launcher.toml"), metrics: freePort(t), engine: enginetest.Service(t)}
 	text := fmt.Sprintf(`[listen]
 socket = %q
 peer_uid = %d
@@ -65,7 +67,7 @@ image = %q
 max_result_bytes = 1048576
 [metrics]
 listen = %q
-`, dir+"/s", os.Getuid(), enginetest.Service(t).Socket, dir+"/slots", image("core", enginetest.Compile(t, enginetest.ScriptedSource())), image("probe", enginetest.Compile(t, probe)), i.metrics)
+`, dir+"/s", os.Getuid(), i.engine.Socket, dir+"/slots", image("core", enginetest.Compile(t, enginetest.ScriptedSource())), image("probe", enginetest.Compile(t, probe)), i.metrics)
 	if err := os.WriteFile(i.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -230,4 +232,45 @@ func (i *installation) closed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir + "/slots"
+}
+
+// The engine's service has died and left its socket: the launcher waits for the next.
+func TestServeWaitsForTheEngine(t *testing.T) {
+	i := install(t)
+	if err := i.engine.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(i.engine.Socket); err != nil {
+		t.Fatalf("the dead service left no socket: %v", err)
+	}
+	again := make(chan error, 1)
+	go func() {
+		for len(matches(i.dir+"/slots/.profiles/core-*")) == 0 { // written just before the engine is asked
+			time.Sleep(time.Millisecond)
+		}
+		next, err := engine.Start(context.Background(), engine.Options{Dir: i.engine.Dir})
+		if err == nil {
+			t.Cleanup(func() {
+				if err := next.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		again <- err
+	}()
+	stop := i.serve(t)
+	if err := <-again; err != nil {
+		t.Fatal(err)
+	}
+	if code, said := i.run(t, "status"); code != exitOK {
+		t.Errorf("status: %d\n%s", code, said)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("serve ended with %d", code)
+	}
+}
+
+func matches(pattern string) []string {
+	found, _ := filepath.Glob(pattern) // the pattern is well formed
+	return found
 }
