@@ -28,10 +28,12 @@ import (
 // of its row in the list of such reports. Q10 and Q15 stand beside what they are
 // about (sweep_test.go, servers_test.go).
 
-// claimBy gives the next job to a worker.
+// claimBy gives the next job to a worker. It waits for it as a worker does: of
+// claims at the same instant one may pass every job that it sees, since others
+// have their hands on them.
 func (s *swept) claimBy(t *testing.T, worker string) domain.Fence {
 	t.Helper()
-	a, err := s.server.Claim(t.Context(), jobs.ClaimCall{WorkerID: worker, RequestID: uuid.NewString(), SlotsTotal: 1})
+	a, err := s.server.Claim(t.Context(), jobs.ClaimCall{WorkerID: worker, RequestID: uuid.NewString(), Wait: 20 * time.Second, SlotsTotal: 1})
 	if err != nil || a == nil {
 		t.Fatalf("claim: %v, %v", a, err)
 	}
