@@ -45,7 +45,7 @@ func Cases() []Case {
 			point("server-0", "finish/committed", 0, false), point("server-1", "finish/committed", 2, false), kind("net-mute-workers"),
 		}},
 		{"q24-leftovers", "Q24: what a killed worker, launcher or engine leaves", []fault.Kind{
-			kind("kill-worker"), kind("kill-launcher"), kind("kill-engine"), kind("kill-workers"), kind("kill-everything"),
+			kind("kill-worker"), kind("kill-launcher"), kind("kill-engine"), kind("rolling-workers"), kind("kill-workers"), kind("kill-everything"),
 		}},
 		{"q28-disk", "Q28: a full and a read-only disk", []fault.Kind{kind("disk-full"), kind("disk-read-only"), kind("disk-full")}},
 		{"q40-old-snapshot", "Q40: an old snapshot, and a database that restarts under it", []fault.Kind{kind("old-snapshot"), kind("old-snapshot"), kind("restart-postgres")}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"glovebox/chaos/fault"
@@ -60,18 +61,28 @@ func (c *campaign) rests(ctx context.Context) bool {
 	}
 }
 
-// settled asks again until there is nothing to say or the time is over.
-func (c *campaign) settled(ctx context.Context, look func(context.Context) ([]string, error)) ([]string, error) {
+// settled asks again until there is nothing to say or the time is over, and returns
+// what was said last. A look that fails says nothing.
+func (c *campaign) settled(ctx context.Context, look func(context.Context) ([]string, error)) (last []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
+	told := time.NewTimer(restTime / 4)
+	defer told.Stop()
 	for {
 		found, err := look(ctx)
-		if err == nil && len(found) == 0 {
-			return nil, nil
+		if err == nil {
+			if last = found; len(last) == 0 {
+				return nil, nil
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return found, err
+			if last == nil {
+				return nil, err
+			}
+			return last, nil
+		case <-told.C:
+			fmt.Fprintf(c.Out, "   still there: %s (%v)\n", strings.Join(last, ", "), err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
