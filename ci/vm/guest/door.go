@@ -53,6 +53,7 @@ func (m *machine) door(ctx context.Context) error {
 		{"launcher's-own-user", user, "only the worker's user is given slots", false},
 		{"stranger", "nobody", "permission denied", false},
 	} {
+		fmt.Println("door:", c.name)
 		s, err := run(ctx, "runuser", "-u", c.user, "--", guest, "attempt")
 		if err != nil {
 			return err
@@ -61,6 +62,7 @@ func (m *machine) door(ctx context.Context) error {
 			Tried: "a whole attempt with the real core by the launcher's socket", Oracle: "the answer; the worker's attempt is the control",
 			Detail: strings.TrimSpace(s.out)}, (s.code == 0) == c.let && strings.Contains(s.out, c.says))
 	}
+	fmt.Println("door: stop")
 	if err := must(ctx, "runuser", as(user, "systemctl", "--user", "stop", "glovebox-launcher.service")...); err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ func host(ctx context.Context) error {
 		name string
 		run  func(context.Context) error
 	}{{"selftest", m.standing}, {"refusals", m.refusals}, {"door", m.door}, {"inside", m.inside}, {"rootful", m.rootful}} {
+		if only := os.Getenv("STAGE"); only != "" && only != step.name {
+			continue
+		}
 		started := time.Now()
 		if err := step.run(ctx); err != nil {
 			m.file(evidence.Case{ID: "stage/" + step.name, Title: "the stage " + step.name + " runs", Verdict: evidence.Errored, Detail: err.Error()})
@@ -120,7 +123,9 @@ func (m *machine) standing(ctx context.Context) error {
 
 // inside runs the probes as the launcher's user and takes over their cases.
 func (m *machine) inside(ctx context.Context) error {
-	s, err := service(ctx, append([]string{"Environment=CASE=" + os.Getenv("CASE")}, delegated...), "podman", "unshare", filepath.Join(home, "guest"), "inside")
+	// The name of the unit is part of the posture.
+	options := append([]string{"--unit=glovebox-probes", "--setenv=CASE=" + os.Getenv("CASE")}, delegated...)
+	s, err := service(ctx, options, "podman", "unshare", filepath.Join(home, "guest"), "inside")
 	if err != nil {
 		return err
 	}

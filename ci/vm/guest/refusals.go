@@ -14,8 +14,8 @@ import (
 // refusals runs the self-test where a wall is missing. Each host looks right to
 // whoever asks the engine; each must be refused, with the missing thing named.
 func (m *machine) refusals(ctx context.Context) error {
-	// Controllers that the service was not given.
-	s, err := service(ctx, nil, launcher("selftest", "--json")...)
+	// Controllers that the service was not given, in a slice where nobody else has them.
+	s, err := service(ctx, []string{"--slice=bare.slice"}, launcher("selftest", "--json")...)
 	if err != nil {
 		return err
 	}
@@ -94,5 +94,5 @@ func (m *machine) withRuntime(ctx context.Context, name string) (said, error) {
 	if err := await(ctx, socket); err != nil {
 		return said{}, err
 	}
-	return service(ctx, append([]string{"Environment=GLOVEBOX_ENGINE_SOCKET=" + socket}, delegated...), launcher("selftest", "--json")...)
+	return service(ctx, append([]string{"--setenv=GLOVEBOX_ENGINE_SOCKET=" + socket}, delegated...), launcher("selftest", "--json")...)
 }

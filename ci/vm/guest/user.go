@@ -34,15 +34,26 @@ type said struct {
 	code int
 }
 
+// patience bounds one command; what takes longer hangs. The probes have longer.
+const patience = 90 * time.Second
+
 // run runs a command and returns what it said on both outputs.
 func run(ctx context.Context, name string, args ...string) (said, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return runFor(ctx, name, args...)
+}
+
+// runFor is run for what has its own bound.
+func runFor(ctx context.Context, name string, args ...string) (said, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
+	cmd.WaitDelay = time.Second // a child may keep the pipe
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return said{}, fmt.Errorf("run %s: %w", name, err)
+	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
+		return said{}, fmt.Errorf("run %s %v: %w; it said %s", name, args, errors.Join(err, ctx.Err()), both.String())
 	}
 	return said{both.String(), cmd.ProcessState.ExitCode()}, nil
 }
@@ -61,17 +72,15 @@ func as(name string, command ...string) []string {
 	return append([]string{"-u", name, "--", "env", "XDG_RUNTIME_DIR=" + runtimeDir, "DBUS_SESSION_BUS_ADDRESS=unix:path=" + runtimeDir + "/bus"}, command...)
 }
 
-// service runs a command as a service of the launcher's user. properties are systemd's.
-func service(ctx context.Context, properties []string, command ...string) (said, error) {
-	args := []string{"systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect"}
-	for _, p := range properties {
-		args = append(args, "--property="+p)
-	}
-	return run(ctx, "runuser", as(user, append(args, command...)...)...)
+// service runs a command as a service of the launcher's user. options are those of
+// systemd-run.
+func service(ctx context.Context, options []string, command ...string) (said, error) {
+	args := append([]string{"systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect"}, options...)
+	return runFor(ctx, "runuser", as(user, append(args, command...)...)...)
 }
 
 // delegated is what the launcher's unit has.
-var delegated = []string{"Delegate=cpu memory pids"}
+var delegated = []string{"--property=Delegate=cpu memory pids"}
 
 // setUp installs the launcher as ci/vm/install says.
 func setUp(ctx context.Context) error {

@@ -142,7 +142,8 @@ func fill(ctx context.Context, dir, word string) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%w; run make image first", err)
 	}
-	script := "#!/bin/sh\nchmod -R a+rX .\nCASE='" + word + "' exec ./guest host\n"
+	// The console shows how far it is; the log comes back at the end alone.
+	script := "#!/bin/sh\nchmod -R a+rX .\nCASE='" + word + "' ./guest host 2>&1 | tee /dev/ttyS0\n"
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "launcher.toml"), fmt.Appendf(nil, config, core.Digest, selfTest.Digest), 0o644),
 		os.WriteFile(filepath.Join(dir, "run"), []byte(script), 0o755),
