@@ -25,8 +25,24 @@ func (c *campaign) lastLook(ctx context.Context) (history.Record, error) {
 	if err != nil {
 		return history.Record{}, err
 	}
-	// What prepares slots ahead of their use holds some by right; when it has ended in
-	// good order nothing may be left.
+	if c.run.Leftovers, err = c.leftovers(ctx); err != nil {
+		return history.Record{}, err
+	}
+	return history.Record{
+		Rules:    history.Rules{Quiet: c.run.Quiet, LeaseGrace: overdueGrace, Began: c.recorder.Began(), ClockSlack: 2 * time.Second},
+		Events:   c.recorder.Events(),
+		Snapshot: snapshot,
+	}, nil
+}
+
+// leftovers looks twice: at rest, where exactly the containers that wait for the next
+// jobs may be there, and after launchers and workers have ended in good order, where
+// nothing may.
+func (c *campaign) leftovers(ctx context.Context) ([]string, error) {
+	atRest, err := c.settled(ctx, func(context.Context) ([]string, error) { return c.rig.Leftovers() })
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range c.rig.Everyone() {
 		if name == "sweeper" {
 			continue // it clears the last temporary files
@@ -35,14 +51,8 @@ func (c *campaign) lastLook(ctx context.Context) (history.Record, error) {
 			c.finding("graceful-shutdown", "", err.Error())
 		}
 	}
-	if c.run.Leftovers, err = c.settled(ctx, func(context.Context) ([]string, error) { return c.rig.Leftovers() }); err != nil {
-		return history.Record{}, err
-	}
-	return history.Record{
-		Rules:    history.Rules{Quiet: c.run.Quiet, LeaseGrace: overdueGrace, Began: c.recorder.Began(), ClockSlack: 2 * time.Second},
-		Events:   c.recorder.Events(),
-		Snapshot: snapshot,
-	}, nil
+	after, err := c.settled(ctx, c.rig.Remains)
+	return append(atRest, after...), err
 }
 
 // rests waits until no job is open.
