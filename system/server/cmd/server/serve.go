@@ -247,7 +247,8 @@ func (m *Main) listenInternal() error {
 	})
 	options := m.serverOptions("internal")
 	options.TLS, options.Handler = source.MutualServer("http/1.1"), handler
-	// Every worker has a certificate of ours: one address may hold all of them.
+	// Every worker has a certificate of ours: one address may hold all of them, once
+	// they have shown it.
 	options.MaxConnectionsPeer, options.MaxRequestsPeer = c.HTTP.MaxConnections, c.HTTP.MaxConcurrentRequests
 	if m.internal, err = httpapi.Listen(c.Listen.Internal, options); err == nil {
 		err = c.Listen.JudgeInternal(m.internal.Addr())
@@ -268,7 +269,7 @@ func (m *Main) serverOptions(name string) httpapi.ServerOptions {
 		Name: name, Log: m.Log,
 		Pace:              pace.Limits{Stall: h.StallTimeout.Std(), Window: h.RateWindow.Std(), MinRate: h.MinBytesPerSecond.Int64()},
 		ReadHeaderTimeout: h.ReadHeaderTimeout.Std(), IdleTimeout: h.IdleTimeout.Std(), MaxHeaderBytes: int(h.MaxHeaderBytes),
-		MaxConnections: h.MaxConnections, MaxConnectionsPeer: max(h.MaxConnections/4, 1), MaxConcurrentStreams: h.MaxConcurrentStreams,
+		MaxConnections: h.MaxConnections, MaxConnectionsPeer: max(h.MaxConnections/4, 1), MaxUnprovenPeer: max(h.MaxConnections/4, 1), MaxConcurrentStreams: h.MaxConcurrentStreams,
 		MaxRequests: h.MaxConcurrentRequests, MaxRequestsPeer: max(h.MaxConcurrentRequests/4, 1), Observe: m.figures.observe(name),
 		Grace: h.ShutdownGrace.Std(),
 	}

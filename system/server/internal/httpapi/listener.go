@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"crypto/tls"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 
@@ -13,21 +15,24 @@ import (
 // then shows no progress for minutes, which looks like a stall.
 const unsentBytes = 128 << 10
 
-// limitListener bounds the open connections of a listener: in all, and from one
-// peer, so that one cannot keep everybody out. A connection over the first bound
-// waits in the kernel's queue; one over the second is closed.
+// limitListener bounds the open connections of a listener: in all, from one peer,
+// so that one cannot keep everybody out, and from one peer before their first
+// request: where a peer may have every connection because its certificate says who
+// it is, a stranger at the same door has not shown one yet. A connection over the
+// first bound waits in the kernel's queue; one over another is closed.
 type limitListener struct {
 	net.Listener
 	slots     chan struct{}
 	peers     *shares
+	unproven  *shares
 	trusted   func(netip.Addr) bool // proxies, which speak for many
 	done      chan struct{}
 	closeOnce sync.Once
 }
 
-func newLimitListener(inner net.Listener, most, perPeer int, trusted func(netip.Addr) bool) *limitListener {
+func newLimitListener(inner net.Listener, most, perPeer, unproven int, trusted func(netip.Addr) bool) *limitListener {
 	return &limitListener{
-		Listener: inner, slots: make(chan struct{}, most), peers: newShares(perPeer), trusted: trusted,
+		Listener: inner, slots: make(chan struct{}, most), peers: newShares(perPeer), unproven: newShares(unproven), trusted: trusted,
 		done: make(chan struct{}),
 	}
 }
@@ -46,13 +51,19 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer := addressOf(conn.RemoteAddr())
-		if !l.peers.take(peer, l.trusted(peer)) {
+		trusted := l.trusted(peer)
+		if !l.peers.take(peer, trusted) {
 			_ = conn.Close()
 			<-l.slots
 			continue
 		}
+		if !l.unproven.take(peer, trusted) {
+			_ = conn.Close()
+			l.leave(peer)
+			continue
+		}
 		boundUnsent(conn)
-		return &countedConn{Conn: conn, release: func() { l.leave(peer) }}, nil
+		return &countedConn{Conn: conn, release: func() { l.leave(peer) }, proven: sync.OnceFunc(func() { l.unproven.give(peer) })}, nil
 	}
 }
 
@@ -72,13 +83,29 @@ type countedConn struct {
 	net.Conn
 	once    sync.Once
 	release func()
+	proven  func() // may be called more than once
 }
 
 // Close implements net.Conn.
 func (c *countedConn) Close() error {
 	err := c.Conn.Close()
+	c.proven()
 	c.once.Do(c.release)
 	return err
+}
+
+// notice is told of the states of the HTTP server's connections: one that begins a
+// request has passed the handshake.
+func notice(conn net.Conn, state http.ConnState) {
+	if state != http.StateActive {
+		return
+	}
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if counted, ok := conn.(*countedConn); ok {
+		counted.proven()
+	}
 }
 
 func addressOf(addr net.Addr) netip.Addr {

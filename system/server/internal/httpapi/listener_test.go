@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 
@@ -50,7 +52,7 @@ func TestOnePeerHasOneShareOfTheConnections(t *testing.T) {
 		"a trusted proxy":            {[]string{"[2001:db8:0:9::1]:1", "[2001:db8:0:9::1]:2", "[2001:db8:0:9::1]:3"}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLimitListener(&arrivals{from: c.from}, 16, 2, func(a netip.Addr) bool { return a == proxy })
+			l := newLimitListener(&arrivals{from: c.from}, 16, 2, 16, func(a netip.Addr) bool { return a == proxy })
 			var taken []net.Conn
 			for {
 				conn, err := l.Accept()
@@ -65,9 +67,34 @@ func TestOnePeerHasOneShareOfTheConnections(t *testing.T) {
 			for _, conn := range taken {
 				_ = conn.Close()
 			}
-			if len(l.peers.held) != 0 || len(l.slots) != 0 {
-				t.Errorf("after the end of all, %d peers and %d places are counted", len(l.peers.held), len(l.slots))
+			if len(l.peers.held) != 0 || len(l.unproven.held) != 0 || len(l.slots) != 0 {
+				t.Errorf("after the end of all, %d peers, %d unproven and %d places are counted", len(l.peers.held), len(l.unproven.held), len(l.slots))
 			}
 		})
+	}
+}
+
+// Where workers of one host may have every connection, a stranger there has its
+// share of those that have shown nothing yet.
+func TestOnePeerHasOneShareOfTheUnprovenConnections(t *testing.T) {
+	evidence.Proves(t, "MTL-01", "REL-01")
+	from := []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.1:4"}
+	for name, c := range map[string]struct {
+		state http.ConnState
+		want  int
+	}{"silent": {http.StateNew, 2}, "each with a request": {http.StateActive, 4}} {
+		l := newLimitListener(&arrivals{from: from}, 16, 16, 2, func(netip.Addr) bool { return false })
+		taken := 0
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				break
+			}
+			taken++
+			notice(tls.Server(conn, &tls.Config{}), c.state) //nolint:gosec // no byte is sent
+		}
+		if taken != c.want {
+			t.Errorf("%s: %d connections were taken, want %d", name, taken, c.want)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type ServerOptions struct {
 	MaxHeaderBytes       int
 	MaxConnections       int
 	MaxConnectionsPeer   int // from one address that is no trusted proxy
+	MaxUnprovenPeer      int // of those, such as have made no request yet
 	MaxConcurrentStreams int
 	MaxRequests          int                   // in work at once
 	MaxRequestsPeer      int                   // of one client
@@ -68,7 +69,7 @@ func Listen(address string, o ServerOptions) (*Server, error) {
 			protocols.SetHTTP2(true)
 		}
 	}
-	s := &Server{options: o, listener: newLimitListener(inner, o.MaxConnections, o.MaxConnectionsPeer, o.Trusted)}
+	s := &Server{options: o, listener: newLimitListener(inner, o.MaxConnections, o.MaxConnectionsPeer, o.MaxUnprovenPeer, o.Trusted)}
 	s.http = &http.Server{
 		Handler:           limitRequests(o, pace.Handler(o.Pace, o.Handler)),
 		TLSConfig:         o.TLS,
@@ -76,6 +77,7 @@ func Listen(address string, o ServerOptions) (*Server, error) {
 		IdleTimeout:       o.IdleTimeout,
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		Protocols:         protocols,
+		ConnState:         notice,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          o.MaxConcurrentStreams,
 			MaxReadFrameSize:              64 << 10,
