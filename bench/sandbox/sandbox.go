@@ -23,11 +23,11 @@ var Targets = map[string]float64{"pool_latency": 1.0, "attempts_per_s": 1.5}
 // How much is done in one run of a figure. Cycles follow each other without a pause,
 // so that the pool has to be refilled under way.
 const (
-	latencyRuns = 21
-	runs        = 9
-	cycles      = 5
-	attempts    = 20
-	peers       = 4
+	latencyRuns = 15
+	runs        = measure.MinRuns
+	cycles      = 4
+	attempts    = 12
+	peers       = 3
 	slots       = 2
 )
 

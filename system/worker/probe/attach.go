@@ -24,7 +24,7 @@ type Host struct {
 // rootless inside the engine's user namespace. No wall can be cut from its containers
 // by the runtime.
 func Attach(ctx context.Context, h Host) (*Bench, error) {
-	b := &Bench{dir: h.Dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), attached: h.UIDBase, images: map[string]*image.Image{}}
+	b := &Bench{dir: h.Dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), firstUID: h.UIDBase, images: map[string]*image.Image{}}
 	err := errors.Join(os.MkdirAll(filepath.Join(h.Dir, "slots"), 0o711), os.Chmod(h.Dir, 0o711))
 	if err != nil {
 		return nil, fmt.Errorf("make the bench's folder: %w", err)
@@ -40,8 +40,8 @@ func Attach(ctx context.Context, h Host) (*Bench, error) {
 
 // uidBase is the first id of slot 0.
 func (b *Bench) uidBase() uint32 {
-	if b.attached != 0 {
-		return b.attached
+	if b.firstUID != 0 {
+		return b.firstUID
 	}
 	return UIDBase
 }

@@ -69,8 +69,8 @@ func (b *Bench) Run(ctx context.Context, a Attempt) (report Report, err error) {
 		return report, err
 	}
 	if len(cuts) > 0 {
-		if b.runtime == "runc" {
-			return report, errors.New("this bench runs runc itself: nothing can be cut from its containers")
+		if b.runtime != b.path("rt/runc") {
+			return report, errors.New("this bench's engine has a runtime of its own: nothing can be cut from its containers")
 		}
 		b.cutting.Lock()
 		defer b.cutting.Unlock()
@@ -112,7 +112,7 @@ func (b *Bench) Run(ctx context.Context, a Attempt) (report Report, err error) {
 		return report, err
 	}
 	if a.After != nil {
-		if err := a.After(seen(a, attempt, spec)); err != nil {
+		if err := a.After(b.seen(a, attempt, spec)); err != nil {
 			return report, err
 		}
 	}
@@ -136,7 +136,7 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 		ended <- end{v, err}
 		cancel(errEnded)
 	}()
-	r := seen(a, attempt, spec)
+	r := b.seen(a, attempt, spec)
 	var err error
 	if r.PID, err = b.awaitCore(watching, attempt.Name); err == nil {
 		err = a.Watch(watching, r)
@@ -148,9 +148,9 @@ func (b *Bench) run(ctx context.Context, a Attempt, attempt *slot.Attempt, spec 
 	return e.v, errors.Join(err, e.err)
 }
 
-func seen(a Attempt, attempt *slot.Attempt, spec container.Spec) Running {
+func (b *Bench) seen(a Attempt, attempt *slot.Attempt, spec container.Spec) Running {
 	return Running{
-		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: spec.IDMap.Host,
+		Name: attempt.Name, Cgroup: spec.CgroupParent, UIDBase: b.uidBase() + uint32(a.Slot)*IDRange,
 		Input: attempt.Input(), Result: attempt.Result(), SlotDir: filepath.Dir(spec.Rootfs),
 	}
 }

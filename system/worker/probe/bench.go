@@ -42,6 +42,10 @@ const Slots = 4
 // of the container tests'.
 const UIDBase = 800_000_000
 
+// plainUIDs is the same of a plain bench, so that what one kind looks for on the
+// host is never the other's.
+const plainUIDs = UIDBase + 4*Slots*IDRange
+
 // IDRange is the size of a slot's range, CoreUID the core's id inside it.
 const (
 	IDRange = container.IDRange
@@ -60,7 +64,7 @@ type Bench struct {
 	engine  *podman.Engine
 	tree    *cgroup.Tree
 
-	attached uint32 // first id of slot 0 on a host's own engine, else 0
+	firstUID uint32 // of slot 0, or 0: UIDBase
 
 	mu     sync.Mutex
 	images map[string]*image.Image // by program path
@@ -83,7 +87,7 @@ func open(ctx context.Context, cutting bool) (*Bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the bench's folder: %w", err)
 	}
-	b := &Bench{dir: dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), runtime: "runc", images: map[string]*image.Image{}}
+	b := &Bench{dir: dir, label: fmt.Sprintf("gbprobe%d", os.Getpid()), runtime: "runc", firstUID: plainUIDs, images: map[string]*image.Image{}}
 	if err := b.open(ctx, cutting); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -96,7 +100,7 @@ func (b *Bench) open(ctx context.Context, cutting bool) error {
 		return fmt.Errorf("make the bench's folder: %w", err)
 	}
 	if cutting {
-		b.runtime = b.path("rt/runc")
+		b.runtime, b.firstUID = b.path("rt/runc"), UIDBase
 		build := exec.CommandContext(ctx, "go", "build", "-o", b.runtime, "glovebox/system/worker/probe/cutruntime")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := build.CombinedOutput(); err != nil {

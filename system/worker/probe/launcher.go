@@ -15,9 +15,9 @@ import (
 	"glovebox/system/worker/internal/launcher"
 )
 
-// launchedUIDs is the first host id of a launched launcher's slots, behind the
-// bench's own.
-const launchedUIDs = UIDBase + 2*Slots*IDRange
+// launchedUIDs is the first host id of a launched launcher's slots, behind those of
+// the bench.
+const launchedUIDs = plainUIDs + Slots*IDRange
 
 // Launcher is the real program, serving on the bench's engine.
 type Launcher struct {
