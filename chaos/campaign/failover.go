@@ -142,7 +142,7 @@ func (f *failover) takeBackup(ctx context.Context) (err error) {
 				return
 			}
 			if err != nil || status != http.StatusOK {
-				lost <- fmt.Errorf("a heartbeat during the backup was answered %d (%w)", status, err)
+				lost <- fmt.Errorf("a heartbeat during the backup was answered %d (%v)", status, err)
 				return
 			}
 			select {

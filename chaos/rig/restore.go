@@ -55,6 +55,9 @@ func (r *Rig) LoseEverything(ctx context.Context) error {
 	if err := migrations.Bootstrap(ctx, fresh); err != nil {
 		return err
 	}
+	if _, err := r.operator(ctx, "migrate", "up"); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(r.StorageRoot)
 	if err != nil {
 		return fmt.Errorf("empty the storage: %w", err)
@@ -70,7 +73,7 @@ func (r *Rig) LoseEverything(ctx context.Context) error {
 // Restored is what the product says of a restore.
 type Restored struct {
 	TokenBase int64 `json:"token_base"`
-	TakenBack int64 `json:"taken_back"`
+	TakenBack int64 `json:"jobs_taken_back"`
 }
 
 // RestoreFrom sets the empty installation back to the backup; it is paused then.
