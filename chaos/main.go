@@ -25,6 +25,7 @@ import (
 
 	"glovebox/chaos/campaign"
 	"glovebox/chaos/fault"
+	"glovebox/chaos/history"
 	"glovebox/chaos/model"
 	"glovebox/chaos/report"
 	"glovebox/chaos/validate"
@@ -110,15 +111,50 @@ func run(args []string) (ok bool, err error) {
 	if s.word == campaign.FailoverCase {
 		run = campaign.Failover
 	}
-	r, record, err := run(ctx, options)
+	all, ok, err := s.play(ctx, run, options, "")
+	if err != nil || s.word != "" {
+		return ok, err // a part of the suite is no evidence of the whole
+	}
+	path := filepath.Join(s.root, "out/evidence/chaos.json")
+	if s.short {
+		path = filepath.Join(s.root, "out/evidence/ci/chaos.json")
+		return ok, report.Evidence(s.root, path, all.run, all.record, all.violations)
+	}
+	// The full form ends with the one case that begins with a loss of everything.
+	last, recovered, err := s.play(ctx, campaign.Failover, options, "-"+campaign.FailoverCase)
 	if err != nil {
 		return false, err
 	}
-	dir := filepath.Join(s.root, "out/chaos", strconv.FormatUint(s.seed, 10))
-	if err := model.Save(dir, r, record); err != nil {
-		return false, err
+	return ok && recovered, report.Evidence(s.root, path, all.run, all.record, all.violations, report.FailoverEvidence(last.run, last.violations))
+}
+
+// played is a run that was judged.
+type played struct {
+	run        model.Run
+	record     history.Record
+	violations []history.Violation
+}
+
+// play runs, saves, and judges what was saved.
+func (s settings) play(ctx context.Context, run func(context.Context, campaign.Options) (model.Run, history.Record, error), o campaign.Options, suffix string) (p played, ok bool, err error) {
+	if p.run, p.record, err = run(ctx, o); err != nil {
+		return p, false, err
 	}
-	return s.judge(dir)
+	dir := filepath.Join(s.root, "out/chaos", strconv.FormatUint(s.seed, 10)+suffix)
+	if err := model.Save(dir, p.run, p.record); err != nil {
+		return p, false, err
+	}
+	if p.run, p.record, err = model.Load(dir); err != nil {
+		return p, false, err
+	}
+	p.violations = validate.All(p.run, p.record)
+	report.Table(os.Stdout, p.run, p.record, p.violations)
+	page := filepath.Join(dir, "report.html")
+	if err := report.Write(page, p.run, p.record, p.violations); err != nil {
+		return p, false, err
+	}
+	fmt.Printf("report   %s\nagain    go run ./chaos validate %s\n", page, dir)
+	return p, len(p.violations) == 0, nil
 }
 
 func (s settings) plan() (campaign.Plan, error) {
@@ -133,29 +169,6 @@ func (s settings) plan() (campaign.Plan, error) {
 		return campaign.AtRandom(0, soak), nil
 	}
 	return campaign.AtRandom(s.rounds, s.duration), nil
-}
-
-// judge reads the saved run back, so that what is judged is what was saved.
-func (s settings) judge(dir string) (bool, error) {
-	r, record, err := model.Load(dir)
-	if err != nil {
-		return false, err
-	}
-	violations := validate.All(r, record)
-	report.Table(os.Stdout, r, record, violations)
-	page := filepath.Join(dir, "report.html")
-	if err := report.Write(page, r, record, violations); err != nil {
-		return false, err
-	}
-	fmt.Printf("report   %s\nagain    go run ./chaos validate %s\n", page, dir)
-	if s.word != "" {
-		return len(violations) == 0, nil // a part of the suite is no evidence of the whole
-	}
-	path := filepath.Join(s.root, "out/evidence/chaos.json")
-	if s.short {
-		path = filepath.Join(s.root, "out/evidence/ci/chaos.json")
-	}
-	return len(violations) == 0, report.Evidence(s.root, path, r, record, violations)
 }
 
 func judgeAgain(path string) (bool, error) {

@@ -24,7 +24,7 @@ const oracle = "the users' own history with the bytes of every result, the datab
 // Evidence writes the run as the suite's document. A rule is a case; so is a kind
 // of fault, which holds when it was done and the system came back from it each
 // time with no rule violated.
-func Evidence(root, path string, run model.Run, record history.Record, violations []history.Violation) error {
+func Evidence(root, path string, run model.Run, record history.Record, violations []history.Violation, more ...evidence.Case) error {
 	digest, dirty, err := evidence.SourceDigest(root)
 	if err != nil {
 		return err
@@ -53,7 +53,25 @@ func Evidence(root, path string, run model.Run, record history.Record, violation
 		doc.Cases = append(doc.Cases, c)
 	}
 	doc.Cases = append(doc.Cases, kindCases(s, len(violations) == 0)...)
+	doc.Cases = append(doc.Cases, more...)
 	return doc.Write(path)
+}
+
+// FailoverEvidence is the case of the loss of everything.
+func FailoverEvidence(run model.Run, violations []history.Violation) evidence.Case {
+	c := evidence.Case{
+		ID: "chaos/case/failover", Title: "everything is lost, and the system goes on from a backup that was taken under traffic",
+		Requirements: []string{"JOB-05", "JOB-06", "HAR-06"}, Threats: []string{"DBS-D1", "INT-T1"},
+		Tried:  "backup under load with a job in progress; SIGKILL of every server, database and storage replaced by empty ones; restore, pause, resume; the lost system's worker comes back with its token",
+		Oracle: oracle, Verdict: evidence.Held, DurationMS: run.Ended.Sub(run.Began).Milliseconds(),
+	}
+	for _, r := range run.Rounds {
+		c.Detail = "from the loss to the first jobs " + r.Recovery().Round(time.Millisecond).String()
+	}
+	if len(violations) > 0 {
+		c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("%d violations, the first: %s %s", len(violations), violations[0].Rule, violations[0].Text)
+	}
+	return c
 }
 
 func kindCases(s validate.Summary, held bool) []evidence.Case {
