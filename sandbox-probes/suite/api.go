@@ -3,10 +3,8 @@ package suite
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,11 +132,4 @@ func (p *person) submit(ctx context.Context, content []byte) (string, error) {
 // result downloads the result of a completed job.
 func (p *person) result(ctx context.Context, id string) ([]byte, error) {
 	return p.call(ctx, http.MethodGet, "/api/v1/jobs/"+id+"/result", "", nil)
-}
-
-// word is a random name for one run.
-func word() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }

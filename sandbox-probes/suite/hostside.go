@@ -106,7 +106,7 @@ func (s *Suite) hostSide(ctx context.Context) error {
 
 func (s *Suite) playTrick(ctx context.Context, id string, t trick, step string) error {
 	started := time.Now()
-	dir, err := os.MkdirTemp("", "gbs")
+	dir, err := os.MkdirTemp("", "gbtrick")
 	if err != nil {
 		return err
 	}

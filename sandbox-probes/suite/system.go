@@ -69,7 +69,7 @@ func (s *Suite) startWhole(ctx context.Context) (*whole, error) {
 	}
 	// One attempt: what is retryable must still show its own code.
 	system, err := local.Up(ctx, local.Options{
-		Root: s.opts.Root, Name: "probes-" + word(), PortBase: systemPorts, Image: image.Ref, Workers: 2,
+		Root: s.opts.Root, Name: "probes", PortBase: systemPorts, Image: image.Ref, Workers: 2,
 		Set: []string{"jobs.max_attempts=1", "sandbox.memory_bytes=67108864", "sandbox.timeout=2s", "limits.max_result_bytes=1048576", "limits.max_input_bytes=1048576",
 			"limits.active_jobs_per_user=1000", "limits.uploads_per_user=20"},
 	})
