@@ -35,8 +35,8 @@ func (c *campaign) health(ctx context.Context) string {
 }
 
 func (c *campaign) unwell(ctx context.Context) string {
-	if missing := c.rig.Missing(); len(missing) > 0 {
-		return strings.Join(missing, ", ") + " does not run"
+	if why := c.supervise(ctx); why != "" {
+		return why
 	}
 	for i := range c.rig.Public {
 		if err := c.scene.Bystander.Ready(ctx, i); err != nil {
@@ -56,6 +56,30 @@ func (c *campaign) unwell(ctx context.Context) string {
 		return fmt.Sprintf("%d leases are over for more than %s: %s", len(overdue), overdueGrace, overdue[0])
 	}
 	return ""
+}
+
+// supervise starts what has ended by itself, as the units of an installation do: a
+// launcher that starts while the engine is away, or a server while the database is,
+// ends with an error and is started again. A crash is not forgiven.
+func (c *campaign) supervise(ctx context.Context) string {
+	missing := c.rig.Missing()
+	for _, name := range missing {
+		end := c.rig.LastWords(name)
+		if strings.Contains(end, "panic:") || strings.Contains(end, "fatal error:") || strings.Contains(end, "goroutine ") {
+			c.finding("no-crash", "", name+" crashed: "+end)
+		}
+		c.mu.Lock()
+		c.run.Restarted = append(c.run.Restarted, name+": "+end)
+		c.mu.Unlock()
+		fmt.Fprintf(c.Out, "   %s had ended, it is started again: %s\n", name, end)
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	if err := c.rig.Revive(ctx); err != nil {
+		return err.Error()
+	}
+	return strings.Join(missing, ", ") + " had ended"
 }
 
 // goesOn requires that each server takes a job and gives its result while

@@ -35,6 +35,9 @@ type Run struct {
 
 	// Findings are violations that were seen while it ran, by themselves.
 	Findings []history.Violation `json:"findings"`
+	// Restarted are processes that had ended by themselves, with their last words, and
+	// were started again as their units would.
+	Restarted []string `json:"restarted"`
 	// Open is what the users were still waiting for when their patience ended.
 	Open []string `json:"open"`
 	// Leftovers are containers, cgroups, mounts, processes, slot folders and temporary

@@ -32,6 +32,9 @@ func Table(out io.Writer, run model.Run, record history.Record, violations []his
 		s.Acked, s.Submitted, s.Completed, s.Failed, s.Downloads)
 	fmt.Fprintf(out, "%d attempts: %d leases ran out, %d handed back, %d tried again\n", s.Attempts, s.LeasesLost, s.HandedBack, s.Retried)
 	fmt.Fprintf(out, "%d of %d faults done; worst time to recover %s, after: %s\nfelt: answers lost and leases run out between a fault and the recovery from it\n\n", s.Done, s.Rounds, round(s.Worst), s.WorstAfter)
+	if n := len(run.Restarted); n > 0 {
+		fmt.Fprintf(out, "%d processes had ended by themselves, with an error, and were started again as their units would; the first: %s\n\n", n, clip(run.Restarted[0], 160))
+	}
 	by := map[string]int{}
 	for _, v := range violations {
 		by[v.Rule]++

@@ -169,6 +169,21 @@ func (r *Rig) Revive(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// LastWords is the last line of a process's log, or of a crash that ended it.
+func (r *Rig) LastWords(name string) string {
+	content, err := os.ReadFile(filepath.Join(r.LogsDir, name+".log"))
+	if err != nil {
+		return "no log"
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	for _, line := range lines[max(0, len(lines)-200):] {
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
 // find returns the process of that name, alive or not.
 func (r *Rig) find(name string) (local.Process, bool) {
 	for _, p := range r.Processes {
