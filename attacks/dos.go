@@ -187,16 +187,17 @@ func crowd(e *harness.Env, address string, sources []string, n int, begin func(n
 	all.Wait()
 }
 
-// heldFrom counts the server's connections from a source.
-func heldFrom(e *harness.Env, source string) (n int) {
+// heldFrom returns the server's connections from a source, by inode.
+func heldFrom(e *harness.Env, source string) map[string]bool {
 	sockets, err := oracle.SocketsOf(serverPID(e))
 	e.Must(err, "look at the server's sockets")
+	held := map[string]bool{}
 	for _, s := range sockets {
 		if s.Remote.Addr().String() == source {
-			n++
+			held[s.Inode] = true
 		}
 	}
-	return n
+	return held
 }
 
 var dosConnections = []harness.Case{
@@ -216,7 +217,18 @@ var dosConnections = []harness.Case{
 					defer close(done)
 					crowd(e, e.Public(0), []string{source}, 300, func(net.Conn) {}, end)
 				}()
-				e.Await(attackTime, func() bool { most = max(most, heldFrom(e, source)); return false })
+				before := heldFrom(e, source)
+				e.Await(attackTime, func() bool {
+					now := heldFrom(e, source) // what was there a look ago is held, not about to be closed
+					both := 0
+					for inode := range now {
+						if before[inode] {
+							both++
+						}
+					}
+					most, before = max(most, both), now
+					return false
+				})
 				<-stop
 				close(end)
 				<-done
@@ -361,7 +373,7 @@ var dosConnections = []harness.Case{
 				defer close(done)
 				crowd(e, e.Internal(0), []string{"127.206.1.1"}, 600, func(net.Conn) {}, stop)
 			}()
-			e.Await(time.Second, func() bool { return heldFrom(e, "127.206.1.1") > 90 })
+			e.Await(time.Second, func() bool { return len(heldFrom(e, "127.206.1.1")) > 90 })
 			for i := range 6 {
 				began := time.Now()
 				err := ask()

@@ -138,6 +138,13 @@ func (l *line) ask(verb string) (reply, error) {
 	return l.receive(30 * time.Second)
 }
 
+// question asks one thing over a connection of its own.
+func question(e *harness.Env, verb string) (reply, error) {
+	l := call(e)
+	defer l.close()
+	return l.ask(verb)
+}
+
 // over reports whether the launcher has ended the connection.
 func (l *line) over() bool {
 	for {
@@ -328,8 +335,8 @@ var launcherWords = []harness.Case{
 			keep(l.ask("release"))
 			keep(l.ask("status"))
 			keep(l.ask("selftest"))
-			keep(call(e).ask("run"))
-			keep(call(e).ask("nothing"))
+			keep(question(e, "run"))
+			keep(question(e, "nothing"))
 			text := all.String()
 			e.Control(strings.Contains(text, "acquire") && strings.Contains(text, "verdict") && strings.Contains(text, "walls"), "the answers are not all there: %.200s", text)
 			for what, fact := range map[string]string{
@@ -364,14 +371,14 @@ var launcherSlots = []harness.Case{
 				return r.code() == "no_slot" && len(held) >= 2
 			})
 			e.Control(full, "only %d slots were taken", len(held))
-			r, err := call(e).ask("acquire")
+			r, err := question(e, "acquire")
 			e.Check(err == nil && r.code() == "no_slot" && len(r.files) == 0, "one more: %s (%v)", r.raw, err)
 			e.Must(held[0].send([]byte(`{"verb":"run"}`)), "run")
 			for _, l := range held {
 				l.close()
 			}
 			free := e.Await(30*time.Second, func() bool {
-				r, err := call(e).ask("status")
+				r, err := question(e, "status")
 				return err == nil && r.State != nil && r.State.SlotsFree > 0
 			})
 			e.Check(free, "no slot is free again")
@@ -498,7 +505,7 @@ var launcherSlots = []harness.Case{
 					}
 				}
 			}
-			r, err := call(e).ask("status")
+			r, err := question(e, "status")
 			e.Control(err == nil && r.State != nil, "without descriptors: %s (%v)", r.raw, err)
 			unharmed(e, files)
 		},
