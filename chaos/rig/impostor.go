@@ -53,7 +53,7 @@ const saturation = `{"slots_free":1,"slots_total":1}`
 // Claim takes a job, whichever comes.
 func (i *Impostor) Claim(ctx context.Context) error {
 	for ctx.Err() == nil {
-		status, body, err := i.ask(ctx, http.MethodPost, "claim?wait=5s", []byte(saturation), "Glovebox-Request-Id", uuid.NewString())
+		status, body, err := i.ask(ctx, http.MethodPost, "claim?wait=5s", []byte(saturation), "Content-Type", "application/json", "Glovebox-Request-Id", uuid.NewString())
 		if err != nil {
 			return err
 		}
@@ -78,14 +78,14 @@ func (i *Impostor) Claim(ctx context.Context) error {
 
 // Heartbeat keeps the job and returns the status of the answer.
 func (i *Impostor) Heartbeat(ctx context.Context) (int, error) {
-	status, _, err := i.ask(ctx, http.MethodPost, i.Job+"/heartbeat", []byte(saturation), "Glovebox-Fencing-Token", strconv.FormatInt(i.Token, 10))
+	status, _, err := i.ask(ctx, http.MethodPost, i.Job+"/heartbeat", []byte(saturation), "Content-Type", "application/json", "Glovebox-Fencing-Token", strconv.FormatInt(i.Token, 10))
 	return status, err
 }
 
 // Finish hands in bytes that are no result of the job, and returns the status.
 func (i *Impostor) Finish(ctx context.Context, content []byte) (int, error) {
 	sum := sha256.Sum256(content)
-	status, _, err := i.ask(ctx, http.MethodPut, i.Job+"/result", content, "Glovebox-Fencing-Token", strconv.FormatInt(i.Token, 10),
+	status, _, err := i.ask(ctx, http.MethodPut, i.Job+"/result", content, "Content-Type", "application/octet-stream", "Glovebox-Fencing-Token", strconv.FormatInt(i.Token, 10),
 		"Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
 	return status, err
 }
