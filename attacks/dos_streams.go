@@ -95,7 +95,7 @@ func flooded(name, title, attack string, most int64, send func(e *harness.Env, l
 		Requirements: []string{"API-06", "REL-01"}, Threats: []string{"PUB-D1", "PUB-D2"},
 		Attack:  attack,
 		Control: "frames go out; the friendly user is served before",
-		Oracle:  "the friendly user's answers; the server's memory by the process table; its open files afterwards",
+		Oracle:  "the friendly user's answers; the server's memory by the process table; its connections afterwards",
 		Run: func(e *harness.Env) {
 			token := e.Token(e.Bob())
 			var sent, ended atomic.Int64
@@ -261,9 +261,9 @@ var dosStreams = []harness.Case{
 		Requirements: []string{"API-06", "UPL-02", "REL-01"}, Threats: []string{"PUB-D1", "PUB-D2"},
 		Attack:  "a result of a quarter of a megabyte, asked for by sixty streams without a window and sixty connections that read nothing",
 		Control: "a reader that reads has it whole",
-		Oracle:  "that the server ends them; the friendly user's answers; the server's memory; its open files afterwards",
+		Oracle:  "that the server ends them; the friendly user's answers; the server's memory; its connections afterwards",
 		Run: func(e *harness.Env) {
-			source := bytes.Repeat([]byte("local x = 'abcdefghijklmnopqrstuvwxyz'\nx = x .. x\n"), 4000)
+			source := bytes.Repeat([]byte("do local x = 'abcdefghijklmnopqrstuvwxyz' x = x .. x end\n"), 4000)
 			job := e.Done(e.Bob(), source, "completed")
 			token := e.Token(e.Bob())
 			whole := e.Result(e.Bob(), job.ID)

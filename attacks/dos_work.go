@@ -142,7 +142,7 @@ var dosWork = []harness.Case{
 						return
 					}
 					defer c.Close()
-					_ = c.Send(append(r.Bytes(e.Public(i)), body[:60]...))
+					_ = c.Send(append(r.Bytes(e.Public(i)), body[:len(body)-50]...))
 					a, err := c.Receive(http.MethodPost, 900*time.Millisecond)
 					if err == nil {
 						all.add(a.Status)

@@ -26,10 +26,10 @@ var timing = harness.Family{
 			ID: "timing/login-unknown", Title: "the time of a refused login tells whether the login exists", Serial: true, World: harness.Brief,
 			Requirements: []string{"AUT-05", "AUT-02"}, Threats: []string{"PUB-S2"},
 			Attack:  "logins that exist with a wrong password and logins that do not exist, in turn, from many addresses",
-			Control: "the same requests with a tenth of the median added to one kind are told apart",
+			Control: "the same requests with a quarter of the median added to one kind are told apart",
 			Oracle:  "a clock outside the server; Mann-Whitney test by permutation, twice",
 			Run: func(e *harness.Env) {
-				const pairs, perUser, perAddress = 40, 4, 12
+				const pairs, perUser, perAddress = 60, 4, 12
 				users := people(e, 2*pairs/perUser+1)
 				n := 0
 				login := func(name string) time.Duration {
@@ -45,7 +45,7 @@ var timing = harness.Family{
 					return a.Took
 				}
 				used := 0
-				compare(e, pairs, 0.10,
+				compare(e, pairs, 0.25,
 					func() time.Duration { used++; return login(users[(used-1)/perUser%len(users)].Login) },
 					func() time.Duration { return login("v" + harness.RandomHex(8)) })
 			},
@@ -54,10 +54,10 @@ var timing = harness.Family{
 			ID: "timing/login-disabled", Title: "the time of a refused login tells that a user is disabled", Serial: true, World: harness.Brief,
 			Requirements: []string{"AUT-05", "AUT-02"}, Threats: []string{"PUB-S2"},
 			Attack:  "the right password of disabled users and a wrong password of living ones, in turn, from many addresses",
-			Control: "the same requests with a tenth of the median added to one kind are told apart",
+			Control: "the same requests with a quarter of the median added to one kind are told apart",
 			Oracle:  "a clock outside the server; Mann-Whitney test by permutation, twice; the bytes of the answers are the same",
 			Run: func(e *harness.Env) {
-				const pairs, perUser, perAddress = 30, 4, 12
+				const pairs, perUser, perAddress = 60, 4, 12
 				living, gone := people(e, 2*pairs/perUser+1), people(e, 2*pairs/perUser+1)
 				for _, u := range gone {
 					_, err := e.Admin(e.Context(), "", "user", "disable", u.Login)
@@ -76,7 +76,7 @@ var timing = harness.Family{
 					return a.Took
 				}
 				first, second := 0, 0
-				compare(e, pairs, 0.10,
+				compare(e, pairs, 0.25,
 					func() time.Duration {
 						first++
 						return login(living[(first-1)/perUser%len(living)].Login, "wrong-"+harness.RandomHex(8))
