@@ -142,7 +142,7 @@ var databaseTable = []harness.Case{
 		},
 	},
 	{
-		ID: "database/injection", Title: "text of a user becomes SQL", World: harness.Quiet,
+		ID: "database/injection", Title: "text of a user becomes SQL", World: harness.Quiet, Lock: "queue",
 		Requirements: []string{"DBS-01"}, Threats: []string{"DBS-T1"},
 		Attack:  "quotes, comments, stacked statements, casts, format directives, backslashes and NUL in login, password, file name, idempotency key, ids, token, digest and query",
 		Control: "the superuser's own query with a quote in it does raise a syntax error",

@@ -262,7 +262,7 @@ func written(e *harness.Env, since oracle.Logs, needles map[string][]byte) {
 
 var logSecrets = []harness.Case{
 	{
-		ID: "logs/tokens", Title: "a user's token stands in a log", World: harness.Quiet, Lock: "logs",
+		ID: "logs/tokens", Title: "a user's token stands in a log", World: harness.Quiet, Lock: "queue",
 		Requirements: []string{"REL-02"}, Threats: []string{"OPS-I1", "PUB-S1"},
 		Attack:  "a live token where it belongs and where it does not: path, query, cookie, basic credentials, other schemes, referer, body, idempotency key, as a user agent, malformed by one letter, twice",
 		Control: "the search finds a planted text; the token is good",

@@ -33,7 +33,7 @@ var mass = harness.Family{
 		},
 		{
 			ID: "mass/write-status", Title: "a client sets a job's status",
-			Requirements: []string{"AUT-06", "JOB-01"}, Threats: []string{"PUB-T1"}, World: harness.Quiet,
+			Requirements: []string{"AUT-06", "JOB-01"}, Threats: []string{"PUB-T1"}, World: harness.Quiet, Lock: "queue",
 			Attack:  "PUT, PATCH, POST and DELETE of the owner to his job and below it, with states in the body",
 			Control: "the owner reads the job as pending",
 			Oracle:  "the row and the job's history as the observer sees them are as before",

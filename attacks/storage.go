@@ -234,7 +234,7 @@ var storageServed = []harness.Case{
 		},
 	},
 	{
-		ID: "storage/stray-files", Title: "a file that was put into the storage by hand is served or named", World: harness.Quiet,
+		ID: "storage/stray-files", Title: "a file that was put into the storage by hand is served or named", World: harness.Quiet, Lock: "queue",
 		Requirements: []string{"STO-01", "JOB-07"}, Threats: []string{"STO-T1", "PUB-I1"},
 		Attack:  "files under the names of results and inputs of jobs that never were, then asked for by every id in them",
 		Control: "the files lie in storage under names of the right form",
