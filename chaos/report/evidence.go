@@ -57,8 +57,9 @@ func Evidence(root, path string, run model.Run, record history.Record, violation
 	return doc.Write(path)
 }
 
-// FailoverEvidence is the case of the loss of everything.
-func FailoverEvidence(run model.Run, violations []history.Violation) evidence.Case {
+// FailoverEvidence is the case of the loss of everything; failed is why it came to
+// no verdict.
+func FailoverEvidence(run model.Run, violations []history.Violation, failed error) evidence.Case {
 	c := evidence.Case{
 		ID: "chaos/case/failover", Title: "everything is lost, and the system goes on from a backup that was taken under traffic",
 		Requirements: []string{"JOB-05", "JOB-06", "HAR-06"}, Threats: []string{"DBS-D1", "INT-T1"},
@@ -68,7 +69,10 @@ func FailoverEvidence(run model.Run, violations []history.Violation) evidence.Ca
 	for _, r := range run.Rounds {
 		c.Detail = "from the loss to the first jobs " + r.Recovery().Round(time.Millisecond).String()
 	}
-	if len(violations) > 0 {
+	switch {
+	case failed != nil:
+		c.Verdict, c.Detail, c.DurationMS = evidence.Errored, failed.Error(), 0
+	case len(violations) > 0:
 		c.Verdict, c.Detail = evidence.Breached, fmt.Sprintf("%d violations, the first: %s %s", len(violations), violations[0].Rule, violations[0].Text)
 	}
 	return c
