@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -427,6 +426,3 @@ var workerFences = []harness.Case{
 		},
 	},
 }
-
-// ended tells whether the context is over; some attacks go on until it is.
-func ended(ctx context.Context) bool { return ctx.Err() != nil }
