@@ -229,6 +229,12 @@ func TestVersion2Files(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// As the launcher that serves has it: the groups must be passable all the same.
+	for _, dir := range []string{"base", "base/a"} {
+		if err := os.Chmod(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	tree := &Tree{version: 2, roots: map[string]string{"": root}}
 	g, err := tree.Create("base", "a", Limits{MemoryBytes: 1 << 20, Pids: 7, CPUs: 0.5})
 	if err != nil {
@@ -241,6 +247,11 @@ func TestVersion2Files(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil || string(got) != want {
 			t.Errorf("%s holds %q (%v), wanted %q", file, got, err, want)
+		}
+	}
+	for _, dir := range []string{"base", "base/a"} {
+		if info, err := os.Stat(filepath.Join(root, dir)); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s cannot be passed by the container's root: %v, %v", dir, info.Mode(), err)
 		}
 	}
 	events := filepath.Join(root, "base/a/memory.events")

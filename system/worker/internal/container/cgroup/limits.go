@@ -30,6 +30,11 @@ func (t *Tree) makeDirs(base, group string) error {
 	if err := os.Mkdir(filepath.Join(root, group), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make cgroup %s: %w", group, err)
 	}
+	// Whatever the umask is: the runtime mounts the container's own group as the
+	// container's root, who passes through these as a stranger.
+	if err := errors.Join(os.Chmod(parent, 0o755), os.Chmod(filepath.Join(root, group), 0o755)); err != nil {
+		return fmt.Errorf("make cgroup %s passable: %w", group, err)
+	}
 	for _, dir := range []string{filepath.Join(root, t.home), parent, filepath.Join(root, group)} {
 		if err := t.handDown(dir); err != nil {
 			return err
