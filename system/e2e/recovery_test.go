@@ -222,6 +222,7 @@ func schemaTest(t *testing.T, w *edgeWorld) {
 		Tried:        "a column, an index and a view added under two running servers and traffic; then a migration that says it ends such binaries",
 		Oracle:       "each request's answer, observer's events, the schema's version, /ready",
 	})
+	w.db = observer(t, w.System) // the one before ended with its test
 	next := migrations.Latest() + 1
 	folder := fstest.MapFS{
 		fmt.Sprintf("%04d_adds.sql", next): {Data: []byte(`-- +goose Up
