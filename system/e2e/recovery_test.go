@@ -76,7 +76,8 @@ func rollingTest(t *testing.T, w *edgeWorld) {
 			t.Fatal(err)
 		}
 	}
-	traffic.end(12)
+	traffic.reach(20)
+	traffic.end(20)
 }
 
 // drillTest is the restore drill: a backup with jobs in each state, the loss of
@@ -243,6 +244,7 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS jobs_remark ON app.jobs (remark);
 		t.Fatal("the migrator's login is not usable")
 	}
 	traffic := w.stream(t)
+	traffic.reach(3)
 	report, err := migrations.UpFrom(context.Background(), login, folder)
 	if err != nil || report.Version != next+1 {
 		t.Errorf("the compatible migrations: %+v, %v", report, err)
@@ -251,7 +253,8 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS jobs_remark ON app.jobs (remark);
 	if _, err := migrations.UpFrom(context.Background(), login, folder); err == nil || !strings.Contains(err.Error(), "is connected") {
 		t.Errorf("a migration that ends the running binaries: %v", err)
 	}
-	traffic.end(5)
+	traffic.reach(10)
+	traffic.end(10)
 	for i := range w.Servers {
 		if a := w.people[0].caller(i).do("GET", "/ready", nil); a.status != http.StatusOK {
 			t.Errorf("server %d after the new schema: %d %s", i, a.status, a.body)

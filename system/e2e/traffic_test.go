@@ -78,6 +78,20 @@ func (s *stream) submit(callers []caller, first int, body string) {
 	}
 }
 
+// reach waits until n jobs have been taken in, so that what is done to the system
+// has traffic before and after it.
+func (s *stream) reach(n int) {
+	s.t.Helper()
+	eventually(s.t, 30*time.Second, "traffic", func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.sums) < n {
+			return fmt.Sprintf("%d jobs of %d; failures %v", len(s.sums), n, s.failures)
+		}
+		return ""
+	})
+}
+
 // end stops the people, waits for their jobs and holds each to its end: completed
 // once, with its own bytes, never by way of a lease that ran out.
 func (s *stream) end(least int) {
