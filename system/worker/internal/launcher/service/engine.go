@@ -30,8 +30,7 @@ func (s *Service) watchEngine(ctx context.Context) {
 			s.log.Info("the engine answers again")
 			s.sweep(serving)
 		}
-		s.SelfTest(serving)
-		<-serving.Done()
+		s.keepTested(serving)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -39,6 +38,34 @@ func (s *Service) watchEngine(ctx context.Context) {
 		s.gate.lose()
 		s.pool.shut(errEngineGone)
 		s.log.Error("the engine's service has gone; no slot is given out until it answers and the walls are tried again")
+	}
+}
+
+// Pauses between self-tests while a wall is missing.
+const (
+	firstRetest = 2 * time.Second
+	lastRetest  = 5 * time.Minute
+)
+
+// keepTested runs the self-test, and again whenever the launcher refuses, until
+// serving ends: a probe can fail for the death of its monitor alone, and a host can
+// be mended.
+func (s *Service) keepTested(serving context.Context) {
+	s.SelfTest(serving)
+	for pause := firstRetest; ; {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-serving.Done():
+			timer.Stop()
+			return
+		}
+		if phase, _ := s.gate.get(); phase == launcher.Refusing {
+			s.SelfTest(serving)
+			pause = min(2*pause, lastRetest)
+		} else {
+			pause = firstRetest
+		}
 	}
 }
 

@@ -227,6 +227,27 @@ func TestMissingWallStopsTheWork(t *testing.T) {
 	}
 }
 
+// A launcher that refuses tries the walls again by itself: a probe may have failed for
+// the death of its monitor alone.
+func TestRefusalIsTriedAgain(t *testing.T) {
+	evidence.Proves(t, "SBX-10")
+	bare := enginetest.NewBare(t)
+	b := start(t, bare, 1, nil)
+	for _, fail := range []func(){
+		func() { bare.Leave(); b.await(t, launcher.NoEngine); bare.Return() },
+		func() { _, _ = b.client.SelfTest(t.Context()) },
+	} {
+		b.walls.missing.Store(true)
+		fail()
+		b.await(t, launcher.Refusing)
+		b.walls.missing.Store(false)
+		b.await(t, launcher.Ready)
+	}
+	if err := b.acquire(t, "x").Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // The worker dies by SIGKILL in mid-run. A process of its own holds the
 // connection; the socket is also inherited by a child that lives on.
 func TestWorkerKilledInMidRun(t *testing.T) {
