@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,6 +196,11 @@ func (f *failover) restore(ctx context.Context) (err error) {
 	}
 	if err := f.rig.StartPaused(ctx); err != nil {
 		return err
+	}
+	for i := range f.rig.Public {
+		if err := f.scene.Bystander.Ready(ctx, i); err == nil || !strings.Contains(err.Error(), "paused") {
+			f.finding("failover", "", fmt.Sprintf("server %d does not say that it is paused: %v", i, err))
+		}
 	}
 	before, err := f.rig.Snapshot(ctx)
 	if err != nil {
