@@ -55,7 +55,7 @@ func badCores() []badCore {
 		{name: "makes threads without end", act: "threads 100", body: body},
 		{name: "leaves a thread running", act: "left-running", body: body},
 		{name: "ends its first thread first", act: "late", body: body},
-		{name: "prints 1 GiB", act: "print 1073741824", body: body},
+		{name: "prints 256 MiB", act: "print 268435456", body: body},
 		{name: "writes past the bound and says so", act: fmt.Sprint("past ", 2*edgeResultBytes), code: "output_too_large", exit: 4},
 		{name: "writes past the bound and looks away", act: fmt.Sprint("past-careless ", 2*edgeResultBytes), code: "output_too_large", exit: 4},
 		{name: "writes one byte past the bound and looks away", act: fmt.Sprint("past-careless ", edgeResultBytes+1), code: "output_too_large", exit: 4},
@@ -155,7 +155,7 @@ func badCoresTest(t *testing.T, w *edgeWorld) {
 		}
 	}
 	clean(t, w.System)
-	// 64 jobs, one of which printed 1 GiB: some kilobytes of log for each.
+	// 64 jobs, one of which printed 256 MiB: some kilobytes of log for each.
 	if grown := folderSize(t, w.LogsDir) - logs; grown > int64(len(all))*32<<10 {
 		t.Errorf("the logs grew by %d bytes over %d jobs", grown, len(all))
 	}
