@@ -1,6 +1,7 @@
 // Command sandbox-probes tries to break out of the sandbox and says what held.
 //
-//	go run ./sandbox-probes             everything; out/evidence/probes.json
+//	go run ./sandbox-probes             everything; out/evidence/probes.json, with the
+//	                                    cases of make probes-v2 where they are of the same sources
 //	go run ./sandbox-probes --short     the CI size; out/evidence/ci/probes.json
 //	go run ./sandbox-probes --case X    only cases whose id contains X; no evidence
 //
@@ -10,6 +11,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -51,6 +53,13 @@ func run() (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	var takeErr error // makes the run fail, but not lose what it found
+	if *word == "" && !*short {
+		var said string
+		if said, takeErr = suite.TakeEmulated(&doc, filepath.Join(*root, "out/vm/probes-v2.json")); takeErr == nil {
+			fmt.Println("\n" + said)
+		}
+	}
 	n := suite.Count(doc)
 	fmt.Printf("\n%d cases: %d held, %d breached, %d error, %d unavailable\n", len(doc.Cases),
 		n[evidence.Held], n[evidence.Breached], n[evidence.Errored], n[evidence.Unavailable])
@@ -62,5 +71,5 @@ func run() (ok bool, err error) {
 	if *short {
 		path = filepath.Join(*root, "out/evidence/ci/probes.json")
 	}
-	return ok, doc.Write(path)
+	return ok, errors.Join(takeErr, doc.Write(path))
 }
