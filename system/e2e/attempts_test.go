@@ -20,7 +20,7 @@ import (
 // How many attempts are carried out under kills. The full number is 500.
 const (
 	attemptsEnv     = "GLOVEBOX_KILL_ATTEMPTS"
-	attemptsDefault = 24
+	attemptsDefault = 12
 	pieceAttempts   = 100 // between two looks at a system at rest
 )
 
@@ -215,7 +215,7 @@ func (v *vanishing) look(there []string) {
 // feed submits small files until ctx ends, so many ahead that no worker starves.
 func (a *acknowledged) feed(ctx context.Context, t *testing.T, p person, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
-	const ahead = 10
+	const ahead = 5
 	c := p.caller(0)
 	var ids []string
 	for n := 0; ctx.Err() == nil; n++ {

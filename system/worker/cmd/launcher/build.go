@@ -6,15 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 
 	"glovebox/system/worker/internal/container/cgroup"
 	"glovebox/system/worker/internal/container/image"
@@ -90,17 +87,12 @@ func openEngine(ctx context.Context, s *settings, log *slog.Logger) (*podman.Eng
 	defer cancel()
 	said := false
 	for {
-		var d net.Dialer
-		line, err := d.DialContext(waiting, "unix", s.Engine.Socket)
-		if err == nil {
-			line.Close()
-			return podman.Open(waiting, s.Engine.Socket, s.Sandbox.Runtime)
-		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ECONNREFUSED) {
-			return nil, fmt.Errorf("engine.socket: %w", err)
+		engine, err := podman.Open(waiting, s.Engine.Socket, s.Sandbox.Runtime)
+		if err == nil || errors.Is(err, podman.ErrRuntime) {
+			return engine, err
 		}
 		if !said {
-			log.Warn("waiting for the engine", "engine_socket", s.Engine.Socket, "at_most", engineWait.String())
+			log.Warn("waiting for the engine", "engine_socket", s.Engine.Socket, "at_most", engineWait.String(), "error", err)
 			said = true
 		}
 		timer := time.NewTimer(100 * time.Millisecond)
@@ -108,7 +100,7 @@ func openEngine(ctx context.Context, s *settings, log *slog.Logger) (*podman.Eng
 		case <-timer.C:
 		case <-waiting.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("engine.socket: nothing answers at %s; start podman system service there", s.Engine.Socket)
+			return nil, fmt.Errorf("engine.socket: no engine answers at %s; start podman system service there: %w", s.Engine.Socket, err)
 		}
 	}
 }

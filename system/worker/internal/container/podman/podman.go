@@ -29,6 +29,9 @@ const labelKey = "glovebox.launcher"
 // default is 250 ms; below 10 ms it fights the container's lock.
 const waitInterval = 10 * time.Millisecond
 
+// ErrRuntime refuses an engine that answers and is not the one that was configured.
+var ErrRuntime = errors.New("wrong runtime")
+
 // Engine talks to one service.
 type Engine struct {
 	conn    context.Context // carries the bindings' connection
@@ -63,7 +66,7 @@ func (e *Engine) check(ctx context.Context) error {
 		if got != nil {
 			name = got.Name
 		}
-		return fmt.Errorf("the engine runs containers with %s, configured is sandbox.runtime = %q; set the runtime in the service's containers.conf", name, e.runtime)
+		return fmt.Errorf("%w: the engine runs containers with %s, configured is sandbox.runtime = %q; set the runtime in the service's containers.conf", ErrRuntime, name, e.runtime)
 	}
 	return nil
 }

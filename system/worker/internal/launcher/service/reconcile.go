@@ -38,6 +38,32 @@ func (s *Service) Reconcile(ctx context.Context) error {
 	return nil
 }
 
+// Tries at the first clean-up, for an engine that is being restarted.
+const (
+	reconcileTries = 60
+	reconcilePause = 500 * time.Millisecond
+)
+
+// reconcileAtLast reconciles, and tries again for a while where that fails.
+func (s *Service) reconcileAtLast(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := s.Reconcile(ctx)
+		if err == nil || try == reconcileTries {
+			return err
+		}
+		if try == 1 {
+			s.log.Warn("the clean-up is tried again", "error", err)
+		}
+		timer := time.NewTimer(reconcilePause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
 // sweepNowAndThen sweeps until ctx ends.
 func (s *Service) sweepNowAndThen(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)

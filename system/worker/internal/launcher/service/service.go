@@ -87,7 +87,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	if err := s.Reconcile(ctx); err != nil {
+	if err := s.reconcileAtLast(ctx); err != nil {
 		return err
 	}
 	listener, err := s.listen()
