@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -303,18 +304,29 @@ func TestHome(t *testing.T) {
 	}
 }
 
+// child starts a program that waits, under the name by which the kernel calls it.
+func child(t *testing.T, name string) int {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink("/bin/sleep", program); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
 // A monitor outside the slot's group is not let pass: what it does would be charged
 // to somebody else.
 func TestAMonitorElsewhereIsMovedOrRefused(t *testing.T) {
 	evidence.Proves(t, "SBX-16")
 	tree, g := group(t, ample)
-	outside := exec.Command("sleep", "60")
-	if err := outside.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = outside.Process.Kill(); _ = outside.Wait() }()
-	err := g.AdoptMonitor(outside.Process.Pid)
-	held, heldErr := g.Holds(outside.Process.Pid)
+	outside := child(t, monitorName)
+	err := g.AdoptMonitor(outside)
+	held, heldErr := g.Holds(outside)
 	if heldErr != nil {
 		t.Fatal(heldErr)
 	}
@@ -323,5 +335,33 @@ func TestAMonitorElsewhereIsMovedOrRefused(t *testing.T) {
 	}
 	if err := g.AdoptMonitor(os.Getpid()); err != nil {
 		t.Errorf("without a monitor: %v", err)
+	}
+}
+
+// Where the monitor has died, whoever takes orphans in is the parent, and must not be
+// moved to where it would be killed. The tree is a folder: what would be moved is what
+// is written.
+func TestWhoTakesOrphansInIsNotMoved(t *testing.T) {
+	evidence.Proves(t, "SBX-12", "SBX-16")
+	for name, moved := range map[string]bool{"systemd": false, "podman": false, monitorName: true} {
+		tree := &Tree{version: 2, roots: map[string]string{"": t.TempDir()}, home: "/"}
+		g := tree.Group("base", "a")
+		dir := filepath.Join(g.main(), monitorGroup)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		procs := filepath.Join(dir, "cgroup.procs")
+		if err := os.WriteFile(procs, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pid := child(t, name)
+		err := g.AdoptMonitor(pid)
+		text, readErr := os.ReadFile(procs)
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		if (err == nil) != moved || (string(text) == strconv.Itoa(pid)) != moved || !moved && len(text) > 0 {
+			t.Errorf("%s: %v, and process %q was moved", name, err, text)
+		}
 	}
 }

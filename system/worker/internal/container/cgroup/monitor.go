@@ -7,7 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
+
+// monitorName is what the kernel calls the engine's monitor.
+const monitorName = "conmon"
 
 // AdoptMonitor sees to it that the engine's monitor lives in the group too: what it
 // does for a slot is charged to the slot (SBX-16). A rootful engine puts it there by
@@ -20,6 +24,16 @@ func (g *Group) AdoptMonitor(monitor int) error {
 	held, err := g.Holds(monitor)
 	if err != nil || held {
 		return err
+	}
+	// A process whose monitor has died is the child of whoever takes orphans in: the
+	// engine's service, a user's service manager or the host's first process. Moved
+	// here, that one would be killed with the group.
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(monitor) + "/comm")
+	if err != nil {
+		return fmt.Errorf("look whether process %d is the engine's monitor: %w", monitor, err)
+	}
+	if got := strings.TrimSuffix(string(name), "\n"); got != monitorName {
+		return fmt.Errorf("the container's process is the child of process %d (%s) and not of a monitor; the engine's monitor has died", monitor, got)
 	}
 	if g.tree.version == 1 {
 		return fmt.Errorf("the engine's monitor, process %d, is not in the slot's cgroup; the engine ignored the cgroup parent", monitor)
