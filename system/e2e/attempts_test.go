@@ -20,7 +20,7 @@ import (
 // How many attempts are carried out under kills. The full number is 500.
 const (
 	attemptsEnv     = "GLOVEBOX_KILL_ATTEMPTS"
-	attemptsDefault = 12
+	attemptsDefault = 6
 	pieceAttempts   = 100 // between two looks at a system at rest
 )
 
