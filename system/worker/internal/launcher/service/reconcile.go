@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"glovebox/system/worker/internal/container/slotfs"
@@ -101,20 +102,18 @@ func (c cleared) any() bool { return c.groups+c.containers+c.slots > 0 }
 
 // clearAway removes what the pool does not know: processes and cgroups first, which
 // needs no engine, then the engine's records, then mounts, disks and folders. Each
-// is tried whatever the others say. A name is looked at only after it was seen: the
-// pool knows each before anything bears it.
+// is tried whatever the others say.
 func (s *Service) clearAway(ctx context.Context) (n cleared, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	var errs []error
-	each := func(count *int, names []string, err error, remove func(name string) error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
+	find := func(list func() ([]string, error)) []string {
+		names, err := s.unanswered(list)
+		errs = append(errs, err)
+		return names
+	}
+	each := func(count *int, names []string, remove func(name string) error) {
 		for _, name := range names {
-			if s.pool.knows(name) {
-				continue
-			}
 			if err := remove(name); err != nil {
 				errs = append(errs, err)
 				continue
@@ -122,12 +121,26 @@ func (s *Service) clearAway(ctx context.Context) (n cleared, err error) {
 			*count++
 		}
 	}
-	groups, err := s.maker.Tree.Leftovers(s.maker.Label)
-	each(new(int), groups, err, func(name string) error { return s.maker.Tree.Group(s.maker.Label, name).KillCore(ctx) })
-	containers, err := s.engine.Labelled(ctx, s.maker.Label)
-	each(&n.containers, containers, err, func(name string) error { return s.maker.Engine.Remove(ctx, name) })
-	each(&n.groups, groups, nil, func(name string) error { return s.maker.Tree.Group(s.maker.Label, name).Destroy(ctx) })
-	slots, err := slotfs.Leftovers(s.maker.FS.Root)
-	each(&n.slots, slots, err, func(name string) error { return slotfs.RemoveLeftover(s.maker.FS.Root, name) })
+	groups := find(func() ([]string, error) { return s.maker.Tree.Leftovers(s.maker.Label) })
+	each(new(int), groups, func(name string) error { return s.maker.Tree.Group(s.maker.Label, name).KillCore(ctx) })
+	containers := find(func() ([]string, error) { return s.engine.Labelled(ctx, s.maker.Label) })
+	each(&n.containers, containers, func(name string) error { return s.maker.Engine.Remove(ctx, name) })
+	each(&n.groups, groups, func(name string) error { return s.maker.Tree.Group(s.maker.Label, name).Destroy(ctx) })
+	slots := find(func() ([]string, error) { return slotfs.Leftovers(s.maker.FS.Root) })
+	each(&n.slots, slots, func(name string) error { return slotfs.RemoveLeftover(s.maker.FS.Root, name) })
 	return n, errors.Join(errs...)
+}
+
+// unanswered returns what is listed and the pool does not know. The pool knows a name
+// from before anything bears it until nothing does, and each bears it once: what is
+// listed again after the pool denied it is a leftover, and what is not is an attempt
+// that ended meanwhile.
+func (s *Service) unanswered(list func() ([]string, error)) ([]string, error) {
+	names, err := list()
+	names = slices.DeleteFunc(names, s.pool.knows)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	again, err := list()
+	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(again, name) }), err
 }

@@ -2,12 +2,17 @@ package service_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"glovebox/system/worker/internal/container/enginetest"
 	"glovebox/system/worker/internal/container/podman"
@@ -139,5 +144,45 @@ func closeUp(t *testing.T, a *slot.Attempt) {
 	defer cancel()
 	if err := a.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// fading is an engine that lists a container whose attempt ends at once.
+type fading struct {
+	*enginetest.Bare
+	name    string
+	lists   int // how often the name is still listed
+	removed []string
+}
+
+func (f *fading) Labelled(ctx context.Context, label string) ([]string, error) {
+	names, err := f.Bare.Labelled(ctx, label)
+	if f.lists > 0 {
+		names = append(names, f.name)
+	}
+	f.lists--
+	return names, err
+}
+
+func (f *fading) Remove(ctx context.Context, name string) error {
+	f.removed = append(f.removed, name)
+	return f.Bare.Remove(ctx, name)
+}
+
+// An attempt that ends between the list and the look is nobody's leftover: it is
+// neither removed again nor reported. One that stays is.
+func TestWhatEndsMeanwhileIsNoLeftover(t *testing.T) {
+	evidence.Proves(t, "SBX-12")
+	for lists, leftover := range map[int]bool{1: false, 2: true} {
+		f := &fading{Bare: enginetest.NewBare(t), name: slotfs.NewName(), lists: lists}
+		m := enginetest.Maker(t, f, enginetest.Scripted(t), nil)
+		var log strings.Builder
+		s := service.New(service.Config{Slots: 1}, m, f, &walls{}, slog.New(slog.NewTextHandler(&log, nil)), service.NewMetrics(prometheus.NewRegistry()))
+		if err := s.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if removed := slices.Equal(f.removed, []string{f.name}); removed != leftover || strings.Contains(log.String(), "containers=1") != leftover {
+			t.Errorf("listed %d times: removed %v, log %q", lists, f.removed, log.String())
+		}
 	}
 }
