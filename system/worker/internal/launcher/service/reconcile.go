@@ -79,12 +79,11 @@ func (s *Service) sweepNowAndThen(ctx context.Context) {
 	}
 }
 
-// sweep is Reconcile while attempts live. It lets a self-test go first, whose
-// attempts the pool does not know.
+// sweep is Reconcile while attempts live. It waits for a self-test, whose attempts the
+// pool does not know, and does not give way to it: a worker can ask for one after the
+// other.
 func (s *Service) sweep(ctx context.Context) {
-	if !s.testing.TryLock() {
-		return
-	}
+	s.testing.Lock()
 	defer s.testing.Unlock()
 	n, err := s.clearAway(ctx)
 	if n.any() {

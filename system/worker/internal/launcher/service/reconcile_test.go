@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,7 +98,8 @@ func TestAsLauncher(t *testing.T) {
 }
 
 // What appears under the launcher's name although it made no such attempt is removed
-// while it serves, within the stated time; an attempt of its own is not touched.
+// while it serves, within the stated time and whatever the worker asks meanwhile; an
+// attempt of its own is not touched.
 func TestSweepRemovesWhatNobodyAnswersFor(t *testing.T) {
 	evidence.Proves(t, "SBX-12")
 	bare := enginetest.NewBare(t)
@@ -109,6 +111,18 @@ func TestSweepRemovesWhatNobodyAnswersFor(t *testing.T) {
 	}
 	if err := a.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	b.walls.takes.Store(int64(time.Second / 2))
+	asking, enough := context.WithCancel(t.Context())
+	var askers sync.WaitGroup
+	defer askers.Wait()
+	defer enough()
+	for range 3 { // one self-test after the other, with no pause between
+		askers.Go(func() {
+			for asking.Err() == nil {
+				_, _ = b.client.SelfTest(asking)
+			}
+		})
 	}
 	planted := time.Now()
 	for left := 2; left > 1; time.Sleep(20 * time.Millisecond) {
@@ -128,6 +142,9 @@ func TestSweepRemovesWhatNobodyAnswersFor(t *testing.T) {
 		if time.Since(planted) > service.Bound {
 			t.Fatalf("%s later: folders %v, cgroups %v, containers %v", time.Since(planted), folders, groups, containers)
 		}
+	}
+	if tries := b.walls.tries.Load(); tries < 5 {
+		t.Errorf("only %d self-tests were asked for meanwhile", tries)
 	}
 	if v, err := own.Run(t.Context()); err != nil || !v.Succeeded() {
 		t.Errorf("an attempt that is answered for: %+v, %v", v, err)

@@ -31,10 +31,15 @@ import (
 type walls struct {
 	missing atomic.Bool
 	tries   atomic.Int32
+	takes   atomic.Int64 // nanoseconds, unless the context ends before
 }
 
-func (w *walls) Run(context.Context) selftest.Report {
+func (w *walls) Run(ctx context.Context) selftest.Report {
 	w.tries.Add(1)
+	select {
+	case <-time.After(time.Duration(w.takes.Load())):
+	case <-ctx.Done():
+	}
 	return selftest.Report{Walls: []selftest.Wall{{Name: "gravity", Stands: !w.missing.Load(), Detail: "tried"}}}
 }
 
