@@ -86,4 +86,4 @@ func (n *network) Inject(_ context.Context, s *Scene) error {
 	return fmt.Errorf("there is no way %q to spoil a link", n.way)
 }
 
-func (n *network) Heal(ctx context.Context, s *Scene) error { return s.Links.Mend(ctx, n.link) }
+func (n *network) Heal(ctx context.Context, s *Scene) error { return s.Links.Mend(n.link) }

@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -118,14 +117,22 @@ func (l *Links) add(name string, d Direction, kind, attributes string) error {
 
 // Mend makes the link whole. Connections that were spoilt end, as they would when
 // a network comes back and finds a peer's state gone.
-func (l *Links) Mend(ctx context.Context, name string) error {
+func (l *Links) Mend(name string) error {
 	proxy, err := l.proxy(name)
 	if err != nil {
 		return err
 	}
 	proxy.Stop()
-	proxy.Toxics.ResetToxics(ctx)
-	return proxy.Start()
+	// What spoils a link is not taken off again: the library then waits for each
+	// connection's pipe to drain, and one whose reader has gone never does.
+	whole := toxiproxy.NewProxy(l.server, proxy.Name, proxy.Listen, proxy.Upstream)
+	if err := whole.Start(); err != nil {
+		return fmt.Errorf("start the proxy %s again: %w", name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.proxies[name] = whole
+	return nil
 }
 
 // Close ends all proxies.
