@@ -81,6 +81,17 @@ func launcher(command ...string) []string {
 	return append([]string{"podman", "unshare", filepath.Join(home, "glovebox-launcher")}, append(command, "--config", filepath.Join(home, "launcher.toml"))...)
 }
 
+// joined is the same as arguments of nsenter, as the launcher's unit does it: in
+// whatever group it is started.
+func joined(command ...string) ([]string, error) {
+	pid, err := os.ReadFile(runtimeDir + "/libpod/tmp/pause.pid")
+	if err != nil {
+		return nil, fmt.Errorf("find the engine's namespaces: %w", err)
+	}
+	line := []string{"nsenter", "--target", strings.TrimSpace(string(pid)), "--user", "--mount", "--", filepath.Join(home, "glovebox-launcher")}
+	return append(append(line, command...), "--config", filepath.Join(home, "launcher.toml")), nil
+}
+
 // report is what selftest --json prints.
 type report struct {
 	Passed  bool     `json:"passed"`

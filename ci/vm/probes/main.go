@@ -26,8 +26,9 @@ import (
 	"glovebox/threat-model/evidence"
 )
 
-// timeout ends a machine that hangs. Emulated, all of it takes some minutes.
-const timeout = 20 * time.Minute
+// timeout ends a machine that hangs. Emulated, all of it takes a quarter of an hour,
+// and a multiple of that beside other work.
+const timeout = time.Hour
 
 // plain is what may be written into the machine's start script.
 var plain = regexp.MustCompile(`^[a-zA-Z0-9/_-]*$`)
@@ -61,8 +62,20 @@ func run(ctx context.Context, word string) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(input)
+	// What the machine is given is what its evidence speaks for, whatever becomes of
+	// the sources while it runs.
+	if doc.SourceDigest, doc.Dirty, err = evidence.SourceDigest("."); err != nil {
+		return false, err
+	}
 	if doc.ImageDigest, err = fill(ctx, input, word); err != nil {
 		return false, err
+	}
+	filled, _, err := evidence.SourceDigest(".")
+	if err != nil {
+		return false, err
+	}
+	if filled != doc.SourceDigest && word == "" {
+		return false, fmt.Errorf("the sources changed from %.12s to %.12s while the machine's input was made of them: run it again", doc.SourceDigest, filled)
 	}
 	output := "out/vm"
 	if err := os.RemoveAll(output); err != nil {
@@ -94,9 +107,6 @@ func run(ctx context.Context, word string) (ok bool, err error) {
 		return ok, nil // a part is no evidence of the whole
 	}
 	doc.Machine["virtual_machine"] = "Debian 12, emulated; rootless podman, cgroup version 2, crun"
-	if doc.SourceDigest, doc.Dirty, err = evidence.SourceDigest("."); err != nil {
-		return false, err
-	}
 	doc.Finished = time.Now().UTC()
 	return ok, doc.Write(filepath.Join(output, "probes-v2.json"))
 }
