@@ -187,11 +187,19 @@ func (p *pool) shut(why error) {
 	}
 }
 
-// unshut gives out slots, and fills the pool.
-func (p *pool) unshut() {
+// openings is how often the pool was shut.
+func (p *pool) openings() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open {
+	return p.opening
+}
+
+// unshut gives out slots, and fills the pool, unless it was shut again since opening
+// was read: the reason for it is then another's to judge.
+func (p *pool) unshut(opening int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open || p.opening != opening {
 		return
 	}
 	p.open = true

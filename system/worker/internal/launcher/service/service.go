@@ -190,7 +190,7 @@ func (s *Service) accept(ctx context.Context, listener *net.UnixListener) {
 func (s *Service) SelfTest(ctx context.Context) selftest.Report {
 	s.testing.Lock()
 	defer s.testing.Unlock()
-	service := s.gate.serviceNumber()
+	service, opening := s.gate.serviceNumber(), s.pool.openings()
 	report := s.tester.Run(ctx)
 	if ctx.Err() != nil {
 		return report
@@ -205,7 +205,7 @@ func (s *Service) SelfTest(ctx context.Context) selftest.Report {
 		return report
 	}
 	if len(missing) == 0 {
-		s.pool.unshut()
+		s.pool.unshut(opening)
 		s.log.Info("self-test passed", "walls", len(report.Walls), "duration_ms", report.DurationMS)
 		return report
 	}
