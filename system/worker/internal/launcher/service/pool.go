@@ -169,6 +169,9 @@ func (p *pool) acquire(ctx context.Context) (*held, error) {
 			p.mu.Unlock()
 			a := w.leave()
 			if err := a.Fit(); err != nil {
+				p.mu.Lock()
+				p.put(n, emptying) // it comes back: worth waiting for
+				p.mu.Unlock()
 				p.work.Go(func() { p.retire(&held{a, n}, err) })
 				continue
 			}

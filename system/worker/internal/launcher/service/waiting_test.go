@@ -3,9 +3,12 @@ package service
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"glovebox/system/worker/internal/container/enginetest"
+	"glovebox/system/worker/internal/container/slot"
 	"glovebox/threat-model/evidence"
 )
 
@@ -23,5 +26,32 @@ func TestAPoolShutMeanwhileIsNotOpened(t *testing.T) {
 	p.unshut(p.openings())
 	if !p.open {
 		t.Error("a self-test that began after the shutting does not open the pool") // the control
+	}
+}
+
+// The only slot's container died a moment ago and nobody has noticed: who asks now
+// gets the slot made anew, and is not told that every slot is in use.
+func TestADeadContainerIsNoSlotInUse(t *testing.T) {
+	m := enginetest.Maker(t, enginetest.NewBare(t), enginetest.Scripted(t), nil)
+	p := newPool(1, 0, m, slog.New(slog.DiscardHandler), NewMetrics(prometheus.NewRegistry()))
+	p.unshut(p.openings())
+	watched := make(chan struct{})
+	close(watched)
+	p.mu.Lock()
+	p.places[0].waiting = &waiting{attempt: &slot.Attempt{Name: "dead"}, since: time.Now(), stop: func() {}, watched: watched}
+	p.put(0, ready)
+	p.mu.Unlock()
+	h, err := p.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Name == "dead" {
+		t.Error("the dead container is given out")
+	}
+	if err := p.release(h); err != nil {
+		t.Error(err)
+	}
+	if err := p.drain(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
