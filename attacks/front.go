@@ -16,4 +16,5 @@ var front = []harness.Family{
 	slow,
 	transport,
 	faults,
+	self,
 }

@@ -3,6 +3,7 @@ package attacks
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -234,11 +235,10 @@ func idemParallelDifferent(e *harness.Env) {
 	for round := range 4 {
 		e.Input("round %d", round)
 		key := harness.RandomHex(8)
-		var markers []string
+		markers := map[string]string{}
 		contents := make([][]byte, 8)
 		for i := range contents {
-			marker, content := harness.Marked()
-			markers, contents[i] = append(markers, marker), content
+			markers[strconv.Itoa(i)], contents[i] = harness.Marked()
 		}
 		made := 0
 		for _, a := range burst(e, len(contents), func(i int) harness.Request { return keyed(token, contents[i], key) }) {
@@ -251,8 +251,8 @@ func idemParallelDifferent(e *harness.Env) {
 		e.Control(made > 0, "none was taken")
 		e.Check(made == 1, "%d were taken", made)
 		files := 0
-		for _, m := range markers {
-			files += len(e.OnDisk(m))
+		for _, holders := range e.AllOnDisk(markers) {
+			files += len(holders)
 		}
 		e.Check(files == 1, "%d files are on disk", files)
 	}

@@ -198,7 +198,10 @@ func unharmed(e *harness.Env, before int) {
 	e.Check(err == nil && !strings.HasPrefix(p.State, "Z"), "the launcher has gone: %v", err)
 	few := before + 2*4 // its worker may be in the middle of two attempts
 	var now int
-	e.Check(e.Await(20*time.Second, func() bool { now = openFiles(e); return now <= few }), "the launcher had %d open files and has %d", before, now)
+	if !e.Check(e.Await(20*time.Second, func() bool { now = openFiles(e); return now <= few }), "the launcher had %d open files and has %d", before, now) {
+		open, err := oracle.Descriptors(victimPID(e))
+		e.Note("its open files: %v (%v)", open, err)
+	}
 	serving(e)
 }
 
@@ -356,6 +359,7 @@ var launcherSlots = []harness.Case{
 		Control: "a slot is given",
 		Oracle:  "the launcher's answers and status; " + launcherOracle + "; a friendly user's job is finished afterwards",
 		Run: func(e *harness.Env) {
+			serving(e) // a launcher that has just begun makes its slots only now
 			files := openFiles(e)
 			var held []*line
 			l, _ := acquired(e)

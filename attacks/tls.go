@@ -35,7 +35,7 @@ var transport = harness.Family{
 			Requirements: []string{"API-06"}, Threats: []string{"PUB-S3", "INT-S1"}, Safe: true,
 			Attack:  "greetings of SSL 2, SSL 3, TLS 1.0 and 1.1",
 			Control: "a greeting of TLS 1.2 in the same form is answered with a hello",
-			Oracle:  "an alert or the end of the connection",
+			Oracle:  "an alert that names the version; to SSL 2 no hello",
 			Run:     tlsOld,
 		},
 		{
@@ -195,6 +195,8 @@ func tlsOld(e *harness.Env) {
 			e.Input("%s, %s", listener, name)
 			r := askHello(e, address, clientHello{version: version, suites: append([]uint16{0xc009, 0xc013, 0x002f, 0x0035, 0x000a}, suites12...)}.record())
 			e.Check(r.kind != "hello", "it is answered with version %04x", r.version)
+			// Refused as a version: not only because none of its suites is left.
+			e.Check(r.kind == "alert" && r.alert == alertProtocolVersion, "it is not refused for its version: %+v", r)
 		}
 		e.Input("%s, SSL 2", listener)
 		r := askHello(e, address, []byte{0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10, 7, 0, 0xc0, 3, 0, 0x80, 1, 0, 0x80, 6, 0, 0x40, 4, 0, 0x80, 2, 0, 0x80, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})

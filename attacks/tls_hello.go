@@ -77,6 +77,7 @@ type helloReply struct {
 // The alerts that cases ask for.
 const (
 	alertHandshakeFailure  = 40
+	alertProtocolVersion   = 70
 	alertInappropriateFall = 86
 )
 

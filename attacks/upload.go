@@ -148,7 +148,8 @@ func formRequest(token, body string) harness.Request {
 // gone checks that no file holds the marker any more; a temporary one has a moment
 // to go.
 func gone(e *harness.Env, marker string) {
-	e.Check(e.Await(harness.Patience/10, func() bool { return len(e.OnDisk(marker)) == 0 }), "it is left on disk: %v", e.OnDisk(marker))
+	var left []string
+	e.Check(e.Await(harness.Patience/10, func() bool { left = e.OnDisk(marker); return len(left) == 0 }), "it is left on disk: %v", left)
 }
 
 func uploadMalformed(e *harness.Env) {

@@ -27,6 +27,7 @@ type Env struct {
 	cancel context.CancelFunc
 	lane   int    // cases in one lane never run at once and share users
 	source string // the address this case connects from, "" for any
+	began  time.Time
 	tape   *tape
 
 	mu       sync.Mutex

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"glovebox/attacks/oracle"
 )
 
@@ -39,10 +41,16 @@ func (e *Env) Row(id string) oracle.Job {
 // that nobody else has, so that what is left of it is found under any name and cut
 // anywhere.
 func (e *Env) OnDisk(marker string) []string {
+	return e.AllOnDisk(map[string]string{"marker": marker})["marker"]
+}
+
+// AllOnDisk is OnDisk of several markers, by their names. Files that were there
+// unchanged before the case began are passed over: they cannot hold what it made.
+func (e *Env) AllOnDisk(markers map[string]string) map[string][]string {
 	if e.Endpoint.StorageRoot == "" {
 		e.Unavailable("the storage root, which only a local system shows")
 	}
-	return e.HoldersOf(e.Endpoint.StorageRoot, marker)
+	return e.holders(e.Endpoint.StorageRoot, markers, e.began.Add(-time.Second))
 }
 
 // HoldersOf returns the regular files below root that hold marker.
@@ -53,6 +61,12 @@ func (e *Env) HoldersOf(root, marker string) []string {
 // Holders returns, for each named needle, the regular files below root that hold
 // it, in one pass over them.
 func (e *Env) Holders(root string, needles map[string]string) map[string][]string {
+	return e.holders(root, needles, time.Time{})
+}
+
+// holders leaves out what has not changed since the given time, by the kernel's
+// word (ctime): nobody can set that back.
+func (e *Env) holders(root string, needles map[string]string, since time.Time) map[string][]string {
 	wanted := make(map[string][]byte, len(needles))
 	for name, text := range needles {
 		wanted[name] = []byte(text)
@@ -62,7 +76,7 @@ func (e *Env) Holders(root string, needles map[string]string) map[string][]strin
 		if os.IsNotExist(err) {
 			return nil // it went while we looked
 		}
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil || !d.Type().IsRegular() || unchanged(path, since) {
 			return err
 		}
 		hits, err := oracle.Search(path, wanted)
@@ -73,6 +87,11 @@ func (e *Env) Holders(root string, needles map[string]string) map[string][]strin
 	})
 	e.Must(err, "search the files below %s", filepath.Base(root))
 	return found
+}
+
+func unchanged(path string, since time.Time) bool {
+	var stat unix.Stat_t
+	return !since.IsZero() && unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).Before(since)
 }
 
 // Marked is a valid input that begins with a marker; the core keeps no comment, so

@@ -300,7 +300,7 @@ func newEnv(ctx context.Context, s *System, c *Case, seed uint64, lane int) *Env
 	_, _ = io.WriteString(sum, c.ID) // a hash does not fail
 	e := &Env{
 		System: s, Case: c, Rand: mathrand.New(mathrand.NewPCG(seed, sum.Sum64())), //nolint:gosec // repeatable on purpose
-		ctx: ctx, cancel: cancel, tape: &tape{}, lane: lane, conns: map[string]*Conn{},
+		ctx: ctx, cancel: cancel, tape: &tape{}, lane: lane, began: time.Now(), conns: map[string]*Conn{},
 	}
 	if !s.target {
 		// Every case is a client of its own: limits by address do not join them.

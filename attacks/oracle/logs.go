@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 )
 
 // Logs is a place in the logs of a system: what is written after it can be read
@@ -128,17 +129,27 @@ func Search(file string, needles map[string][]byte) ([]string, error) {
 		return nil, fmt.Errorf("search: %w", err)
 	}
 	defer f.Close()
-	return SearchReader(f, needles)
+	buffer := searchBuffers.Get().(*[]byte) //nolint:forcetypeassert // holds nothing else
+	defer searchBuffers.Put(buffer)
+	return searchIn(f, needles, (*buffer)[:0])
 }
+
+// searchBuffers are used again: a folder may have thousands of small files.
+var searchBuffers = sync.Pool{New: func() any { b := make([]byte, 0, searchSize); return &b }}
+
+const searchSize = 1 << 20
 
 // SearchReader is Search in what r gives.
 func SearchReader(r io.Reader, needles map[string][]byte) (hits []string, err error) {
+	return searchIn(r, needles, make([]byte, 0, searchSize))
+}
+
+func searchIn(r io.Reader, needles map[string][]byte, buffer []byte) (hits []string, err error) {
 	for name, needle := range needles {
 		if len(needle) < 6 || len(needle) > searchOverlap {
 			return nil, fmt.Errorf("search: %s has %d bytes, which cannot be searched for", name, len(needle))
 		}
 	}
-	buffer := make([]byte, 0, 1<<20)
 	for {
 		n, err := r.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
