@@ -42,8 +42,16 @@ type Engine struct {
 // Open connects to the service on the unix socket at path. runtime is the OCI
 // runtime it must have been started with; a request cannot choose one.
 func Open(ctx context.Context, path, runtime string) (*Engine, error) {
-	conn, err := bindings.NewConnection(context.WithoutCancel(ctx), "unix://"+path)
+	// The connection outlives ctx, which ends it only while it is being made: a service
+	// that has stopped still lets callers in, and answers nothing.
+	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	conn, err := bindings.NewConnection(lasting, "unix://"+path)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
+		end(nil)
 		return nil, fmt.Errorf("connect to the engine at %s: %w; start podman system service there", path, err)
 	}
 	e := &Engine{conn: conn, path: path, runtime: runtime}
