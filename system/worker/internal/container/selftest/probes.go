@@ -121,6 +121,11 @@ var refused = []string{
 	"login_id",
 }
 
+// remedies say what to do about walls that are for the host to set up.
+var remedies = map[string]string{
+	"login_id": "the engine has no audit login id: let its service begin with echo 0 >/proc/self/loginuid (docs/MODES.md)",
+}
+
 // judgeWalls reads the one probe that tries many things.
 func (t *Tester) judgeWalls(f finding) []Wall {
 	if f.verdict.Kind != verdict.Exited || f.verdict.ExitCode != 0 {
@@ -129,7 +134,11 @@ func (t *Tester) judgeWalls(f finding) []Wall {
 	var walls []Wall
 	for _, name := range refused {
 		errno, err := f.number(name)
-		walls = append(walls, Wall{Name: name, Stands: err == nil && errno != 0, Detail: errnoName(errno, err)})
+		w := Wall{Name: name, Stands: err == nil && errno != 0, Detail: errnoName(errno, err)}
+		if remedy := remedies[name]; !w.Stands && remedy != "" {
+			w.Detail += "; " + remedy
+		}
+		walls = append(walls, w)
 	}
 	for _, name := range []string{"root_read_only", "input_read_only"} {
 		is, err := f.number(name)

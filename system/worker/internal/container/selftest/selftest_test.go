@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"glovebox/ci/engine"
@@ -163,9 +164,15 @@ func TestEngineWithoutALoginIDIsNamed(t *testing.T) {
 		}
 		tt := tester(t, e)
 		tt.TestOnlyProbes("walls")
-		missing := tt.Run(t.Context()).Missing()
+		report := tt.Run(t.Context())
+		missing := report.Missing()
 		if slices.Contains(missing, "login_id") != c.missing || len(missing) > 1 {
 			t.Errorf("without a login id %v: missing are %v", c.without, missing)
+		}
+		for _, w := range report.Walls {
+			if remedy := strings.Contains(w.Detail, "/proc/self/loginuid"); remedy != (w.Name == "login_id" && c.missing) {
+				t.Errorf("without a login id %v: %s met %q", c.without, w.Name, w.Detail)
+			}
 		}
 	}
 }
