@@ -12,8 +12,12 @@ import (
 // Through carries out one attempt by the launcher that serves at socket, with what
 // the user of this process may do there. It makes the attempt as the worker does:
 // acquire, input, run, result, release.
-func Through(ctx context.Context, socket string, input []byte) (report Report, err error) {
-	s, err := launcher.NewClient(socket).Acquire(ctx)
+func Through(ctx context.Context, socket string, input []byte) (Report, error) {
+	return through(ctx, launcher.NewClient(socket), input)
+}
+
+func through(ctx context.Context, client *launcher.Client, input []byte) (report Report, err error) {
+	s, err := client.Acquire(ctx)
 	if err != nil {
 		return report, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -100,22 +99,9 @@ func (l *Launcher) awaitReady(ctx context.Context) error {
 	}
 }
 
-// Attempt is a whole one, as the worker makes it: acquire, input, run, result,
-// release.
-func (l *Launcher) Attempt(ctx context.Context, input []byte) (report Report, err error) {
-	s, err := l.client.Acquire(ctx)
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, s.Release(ctx)) }()
-	if _, err := s.Input.Write(input); err != nil {
-		return report, fmt.Errorf("write the input: %w", err)
-	}
-	if report.Verdict, err = s.Run(ctx); err != nil {
-		return report, err
-	}
-	report.Result, err = io.ReadAll(io.LimitReader(s.Result, maxReport))
-	return report, err
+// Attempt is a whole one, as of Through.
+func (l *Launcher) Attempt(ctx context.Context, input []byte) (Report, error) {
+	return through(ctx, l.client, input)
 }
 
 // Stop ends the launcher, which removes all it made.
