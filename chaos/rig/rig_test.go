@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -141,48 +140,5 @@ func TestStoppedIsSeen(t *testing.T) {
 	evidence.Proves(t, "HAR-06")
 	if Stopped(os.Getpid()) {
 		t.Error("this very process is said to be stopped")
-	}
-}
-
-// Whoever writes and never reads fills both directions; a link must be mended all
-// the same, for everybody else on it.
-func TestAFullLinkIsMended(t *testing.T) {
-	evidence.Proves(t, "HAR-06")
-	links := newLinks()
-	t.Cleanup(links.Close)
-	address, err := links.Between("a", "b", echo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const name = "a>b"
-	if err := links.Slow(name, 50); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	line := bytes.Repeat([]byte("a line that nobody reads back\n"), 1000)
-	for {
-		if err := conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Write(line); err != nil {
-			break // nothing more goes in
-		}
-	}
-	mended := make(chan error, 1)
-	go func() { mended <- links.Mend(name) }()
-	select {
-	case err := <-mended:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the full link is not mended after 20 s")
-	}
-	if _, err := say(t, address); err != nil {
-		t.Errorf("mended: %v", err)
 	}
 }
