@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,7 +116,7 @@ func parse(text string) (report, error) {
 
 // standing wants every wall to stand where the unit is as it should be.
 func (m *machine) standing(ctx context.Context) error {
-	s, err := service(ctx, delegated, launcher("selftest", "--json")...)
+	s, err := service(ctx, io.Discard, delegated, launcher("selftest", "--json")...)
 	if err != nil {
 		return err
 	}
@@ -136,11 +137,10 @@ func (m *machine) standing(ctx context.Context) error {
 func (m *machine) inside(ctx context.Context) error {
 	// The name of the unit is part of the posture.
 	options := append([]string{"--unit=glovebox-probes", "--setenv=CASE=" + os.Getenv("CASE")}, delegated...)
-	s, err := service(ctx, options, "podman", "unshare", filepath.Join(home, "guest"), "inside")
+	s, err := service(ctx, os.Stdout, options, "podman", "unshare", filepath.Join(home, "guest"), "inside")
 	if err != nil {
 		return err
 	}
-	fmt.Print(s.out)
 	if s.code != 0 {
 		return fmt.Errorf("the probes ended with %d: %s", s.code, s.out[max(0, len(s.out)-1000):])
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // whoever asks the engine; each must be refused, with the missing thing named.
 func (m *machine) refusals(ctx context.Context) error {
 	// Controllers that the service was not given, in a slice where nobody else has them.
-	s, err := service(ctx, []string{"--slice=bare.slice"}, launcher("selftest", "--json")...)
+	s, err := service(ctx, io.Discard, []string{"--slice=bare.slice"}, launcher("selftest", "--json")...)
 	if err != nil {
 		return err
 	}
@@ -100,5 +101,5 @@ func (m *machine) withRuntime(ctx context.Context, name string) (said, error) {
 	if err := await(ctx, socket); err != nil {
 		return said{}, err
 	}
-	return service(ctx, append([]string{"--setenv=GLOVEBOX_ENGINE_SOCKET=" + socket}, delegated...), launcher("selftest", "--json")...)
+	return service(ctx, io.Discard, append([]string{"--setenv=GLOVEBOX_ENGINE_SOCKET=" + socket}, delegated...), launcher("selftest", "--json")...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -41,14 +42,15 @@ const patience = 90 * time.Second
 func run(ctx context.Context, name string, args ...string) (said, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return runFor(ctx, name, args...)
+	return runFor(ctx, io.Discard, name, args...)
 }
 
-// runFor is run for what has its own bound.
-func runFor(ctx context.Context, name string, args ...string) (said, error) {
+// runFor is run for what has its own bound. listener hears it while it speaks.
+func runFor(ctx context.Context, listener io.Writer, name string, args ...string) (said, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var both bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &both, &both
+	cmd.Stdout = io.MultiWriter(&both, listener)
+	cmd.Stderr = cmd.Stdout
 	cmd.WaitDelay = time.Second // a child may keep the pipe
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -74,9 +76,9 @@ func as(name string, command ...string) []string {
 
 // service runs a command as a service of the launcher's user. options are those of
 // systemd-run.
-func service(ctx context.Context, options []string, command ...string) (said, error) {
+func service(ctx context.Context, listener io.Writer, options []string, command ...string) (said, error) {
 	args := append([]string{"systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect"}, options...)
-	return runFor(ctx, "runuser", as(user, append(args, command...)...)...)
+	return runFor(ctx, listener, "runuser", as(user, append(args, command...)...)...)
 }
 
 // delegated is what the launcher's unit has.
