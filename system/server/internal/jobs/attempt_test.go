@@ -156,6 +156,42 @@ func TestAResultBeyondItsOwnersCapIsNotStored(t *testing.T) {
 	}
 }
 
+// The repeat comes in while the first is being committed, so that the job is not
+// completed yet when it begins: by its end the first counts against the cap.
+func TestTheRepeatOfAResultThatFillsTheCapIsAnsweredAsBefore(t *testing.T) {
+	evidence.Proves(t, "JOB-04", "UPL-10")
+	for _, c := range []struct {
+		name, repeat string
+		code         domain.Code
+	}{{"the same bytes", "result", ""}, {"other bytes", "others", domain.CodeConflict}} {
+		t.Run(c.name, func(t *testing.T) {
+			k := setup(t, func(_ *jobs.Parts, s *jobs.Settings) { s.Limits.StoredBytes = int64(len("input") + len("result")) })
+			k.submit(t, "input")
+			fence, _ := k.claim(t)
+			body := io.MultiReader(strings.NewReader(c.repeat), onRead(func() {
+				if _, err := k.finish(t, fence, "result"); err != nil {
+					t.Errorf("the first: %v", err)
+				}
+			}))
+			v, err := k.Finish(t.Context(), fence, *digest(c.repeat), "", body)
+			if c.code != "" {
+				wantCode(t, err, c.code)
+			} else if err != nil || v.Status != domain.Completed {
+				t.Errorf("the repeat: %+v, %v", v, err)
+			}
+			k.clean(t, 2)
+		})
+	}
+}
+
+// onRead is an empty body whose end waits for what it does.
+type onRead func()
+
+func (do onRead) Read([]byte) (int, error) {
+	do()
+	return 0, io.EOF
+}
+
 func TestAResultWithAnotherDigestIsRefused(t *testing.T) {
 	evidence.Proves(t, "STO-02", "JOB-12")
 	k := setup(t)

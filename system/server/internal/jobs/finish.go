@@ -53,7 +53,7 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 		return View{}, err
 	}
 	if err := s.hasRoom(ctx, record.Job.UserID, staged.Size()); err != nil {
-		return View{}, err
+		return s.unlessFinished(ctx, fence, staged.SHA256(), err)
 	}
 	crashpoint.Reached(crashpoint.FinishVerified)
 
@@ -77,7 +77,7 @@ func (s *Service) Finish(ctx context.Context, fence domain.Fence, declared [32]b
 		return next, &event, nil
 	}})
 	if err != nil {
-		return View{}, lost(err)
+		return s.unlessFinished(ctx, fence, result.SHA256, lost(err))
 	}
 	crashpoint.Reached(crashpoint.FinishCommitted)
 	record.Job = job
@@ -95,6 +95,23 @@ func (s *Service) hasRoom(ctx context.Context, userID string, size int64) error 
 		return BeyondCap(s.settings.Limits.StoredBytes)
 	}
 	return nil
+}
+
+// unlessFinished returns refused, but for the repeat of a result that was accepted
+// while the repeat was on its way: what was accepted counts against the cap by then,
+// so that the repeat alone seems not to fit (JOB-04).
+func (s *Service) unlessFinished(ctx context.Context, fence domain.Fence, sum [32]byte, refused error) (View, error) {
+	if domain.CodeOf(refused) != domain.CodeTooLarge {
+		return View{}, refused
+	}
+	record, err := s.Store.Look(ctx, fence.JobID)
+	if err != nil || !record.Job.CompletedBy(fence) {
+		return View{}, refused
+	}
+	if _, err := record.Job.FinishedBy(fence, sum); err != nil {
+		return View{}, err
+	}
+	return s.view(record), nil
 }
 
 // BeyondCap is the refusal of a result that would exceed what may be kept for the

@@ -70,9 +70,10 @@ func (f *flaky) set(change func(*flaky)) {
 
 func (f *flaky) Stage(ctx context.Context, body io.Reader, limit int64) (jobs.Staged, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.stage != nil {
-		return nil, f.stage
+	refused := f.stage
+	f.mu.Unlock()
+	if refused != nil {
+		return nil, refused
 	}
 	staged, err := f.Store.Stage(ctx, body, limit)
 	if err != nil {
