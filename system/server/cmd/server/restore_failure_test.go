@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"glovebox/system/server/internal/recovery"
+	"glovebox/system/server/internal/storage/fs"
+	"glovebox/system/testdb"
 	"glovebox/threat-model/evidence"
 )
 
@@ -29,6 +34,64 @@ func TestARestoreThatFailsLeavesAnEmptyPlace(t *testing.T) {
 	other.storage = roomy
 	other.must(nil, "restore", "--from", dir)
 	other.must(nil, "verify", "--from", dir)
+}
+
+// TestARestoreLooksAgainBeforeItBegins: whoever begins to use the place while the
+// backup is verified, which takes hours, keeps what he has put there.
+func TestARestoreLooksAgainBeforeItBegins(t *testing.T) {
+	evidence.Proves(t, "DBS-03")
+	p := populate(t)
+	dir, _ := p.backUp()
+	p.server.stop()
+	other := p.elsewhere()
+	try := func(meanwhile func()) (err error) {
+		source, err := recovery.Open(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		storage, err := fs.New(other.storage, fs.Options{OwnedLikeRoot: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { err = errors.Join(err, storage.Close(), source.Close()) }()
+		_, err = recovery.Restore(t.Context(), recovery.RestoreOptions{
+			Login: other.db.URL(testdb.Migrator), Storage: storage, Source: source,
+			Progress: func(p recovery.Progress) {
+				if p.Stage == "verifying the backup" && p.Files == p.OfFiles {
+					meanwhile()
+				}
+			},
+		})
+		return err
+	}
+	err := try(func() { other.exec("INSERT INTO app.workers (id) VALUES ('comes-meanwhile')") })
+	if err == nil || !strings.Contains(err.Error(), "the database is not empty") {
+		t.Errorf("rows came while the backup was verified: %v", err)
+	}
+	if n := other.count("SELECT count(*) FROM app.workers WHERE id = 'comes-meanwhile'"); n != 1 {
+		t.Fatal("what came meanwhile was dropped")
+	}
+	other.exec("DELETE FROM app.workers")
+	if err := try(func() {}); err != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+// TestABackupWhoseDumpFillsTheDiskSaysSo: pg_dump itself only sees that nobody
+// takes its output any more.
+func TestABackupWhoseDumpFillsTheDiskSaysSo(t *testing.T) {
+	evidence.Proves(t, "DBS-03")
+	p := populate(t)
+	dir, manifest := p.backUp()
+	list, err := os.Stat(filepath.Join(dir, "files.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pages = 4 << 12 // what the two files before the dump round up to, and more
+	small := p.smallDisk(int(manifest.Rights.Size+list.Size()+manifest.Database.Size/2) + pages)
+	if _, e, code := p.administer("backup", "--out", filepath.Join(small, "b")); code == exitOK || !strings.Contains(e, "database.dump") || !strings.Contains(e, "no room left") {
+		t.Errorf("status %d: %s", code, e)
+	}
 }
 
 // TestABrokenRestoreCannotBeResumed: one that was killed half-way has moved no job

@@ -128,6 +128,9 @@ func (b *backup) part(name string, fill func(io.Writer) error) (Part, error) {
 	defer f.Close()
 	sink := &measured{w: f, hash: sha256.New()}
 	if err := fill(sink); err != nil {
+		if sink.err != nil {
+			err = sink.err // a program that fills it only saw a broken pipe
+		}
 		return Part{}, fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
@@ -141,12 +144,16 @@ type measured struct {
 	w    io.Writer
 	hash hash.Hash
 	size int64
+	err  error // the first that a write met
 }
 
 func (m *measured) Write(p []byte) (int, error) {
 	n, err := m.w.Write(p)
 	m.hash.Write(p[:n])
 	m.size += int64(n)
+	if m.err == nil {
+		m.err = err
+	}
 	return n, err
 }
 

@@ -89,13 +89,22 @@ func (r *restore) judge(ctx context.Context) error {
 	if err := r.empty(ctx); err != nil {
 		return err
 	}
+	if err := holdSweepers(ctx, r.conn, 0); err != nil {
+		return err
+	}
 	told := Progress{Stage: "verifying the backup", OfFiles: m.Files, OfBytes: m.Bytes}
 	r.Progress(told)
-	return r.Source.Verify(func(e Entry) {
+	err := r.Source.Verify(func(e Entry) {
 		told.Files++
 		told.Bytes += e.Size
 		r.Progress(told)
 	})
+	if err != nil {
+		return err
+	}
+	// To read a large backup takes hours, in which somebody may have begun to use
+	// the place: what he has put there must not be dropped.
+	return r.empty(ctx)
 }
 
 // empty refuses an installation that has anything to lose.
@@ -139,7 +148,7 @@ func (r *restore) empty(ctx context.Context) error {
 	if !nothing {
 		return errors.New("storage.root is not empty; move what is in it away, or name another folder")
 	}
-	return holdSweepers(ctx, r.conn, 0)
+	return nil
 }
 
 // ownTables have rows in an installation that nobody has used.
