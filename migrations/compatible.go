@@ -58,8 +58,9 @@ func oldestBinaries(folder fs.FS) (map[int64]int64, error) {
 
 // retire refuses while a binary that carries less than least is connected, and
 // else writes down that none may come any more. The mark is set before the look:
-// whoever connects after it finds the mark, and it is taken back where the look
-// refuses, for what runs keeps working on the schema as it is.
+// whoever connects after it finds the mark (servers and sweepers ask Compatible of
+// each new connection), and it is taken back where the look refuses, for what runs
+// keeps working on the schema as it is.
 func retire(ctx context.Context, conn *pgx.Conn, db *sql.DB, version, least int64) error {
 	var before int64
 	if err := db.QueryRowContext(ctx, "SELECT oldest_binary FROM app.compatibility").Scan(&before); err != nil {
@@ -105,6 +106,9 @@ func connectedBelow(ctx context.Context, conn *pgx.Conn, least int64) (string, e
 	return "", nil
 }
 
+// ErrRetired is what the error of Compatible wraps where the answer is no.
+var ErrRetired = errors.New("upgrade the binary")
+
 // Compatible returns an error where this binary carries less than the schema
 // requires. Any role that may log in for serving can ask.
 func Compatible(ctx context.Context, db Querier) error {
@@ -121,7 +125,7 @@ func Compatible(ctx context.Context, db Querier) error {
 		return fmt.Errorf("read which binaries the schema takes: %w", err)
 	}
 	if Latest() < oldest {
-		return fmt.Errorf("this binary carries schema version %d, and the database takes binaries from version %d on; upgrade the binary", Latest(), oldest)
+		return fmt.Errorf("this binary carries schema version %d, and the database takes binaries from version %d on; %w", Latest(), oldest, ErrRetired)
 	}
 	return nil
 }

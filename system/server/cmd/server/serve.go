@@ -101,10 +101,7 @@ func (m *Main) Open(ctx context.Context) error {
 	if m.Log == nil {
 		m.Log = logging.New(m.logTo, "server", level)
 	}
-	if m.pool, err = openPool(ctx, secrets.DatabaseURL, c.Database.MaxConns); err != nil {
-		return err
-	}
-	if err := migrations.Compatible(ctx, m.pool); err != nil {
+	if m.pool, err = openWorkingPool(ctx, secrets.DatabaseURL, c.Database.MaxConns); err != nil {
 		return err
 	}
 	if m.storage, err = fs.New(c.Storage.Root, fs.Options{MinFree: c.Limits.MinFreeBytes.Int64()}); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glovebox/migrations"
 	"glovebox/system/platform/logging"
 	"glovebox/system/server/internal/config"
 	jobstore "glovebox/system/server/internal/jobs/adapters/postgres"
@@ -55,14 +54,11 @@ func runSweep(cmd *cobra.Command, c *config.Config, once bool) error {
 	}
 	log := logging.New(cmd.ErrOrStderr(), "sweeper", level)
 	const conns = 4
-	pool, err := openPool(cmd.Context(), url, conns)
+	pool, err := openWorkingPool(cmd.Context(), url, conns)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if err := migrations.Compatible(cmd.Context(), pool); err != nil {
-		return err
-	}
 	storage, err := fs.New(c.Storage.Root, fs.Options{Existing: true})
 	if err != nil {
 		return fmt.Errorf("storage.root: %w; a server makes the folders when it first starts", err)
