@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -98,7 +99,7 @@ func (x *examination) found(f recovery.Finding) {
 	if f.Mended {
 		state = "mended"
 	}
-	fmt.Fprintf(x.cmd.OutOrStdout(), "%s  %s  %s", state, f.Kind, f.Subject)
+	fmt.Fprintf(x.cmd.OutOrStdout(), "%s  %s  %s", state, f.Kind, plain(f.Subject))
 	if f.Job != "" {
 		fmt.Fprintf(x.cmd.OutOrStdout(), "  job %s", f.Job)
 	}
@@ -106,6 +107,15 @@ func (x *examination) found(f recovery.Finding) {
 	if !f.Mended {
 		fmt.Fprintf(x.cmd.OutOrStdout(), "        remedy: %s\n", f.Remedy)
 	}
+}
+
+// plain returns a name as it is, quoted where it holds what is not to be printed: a
+// file's name is whoever's who made the file, and may hold whole lines of a report.
+func plain(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }
 
 func (x *examination) end() error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -264,6 +265,20 @@ func TestFsckFindsEveryMismatchAndMendsTheSafeOnes(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(in.storage, "tmp", "fresh")); err != nil {
 		t.Errorf("a fresh temporary file was taken: %v", err)
+	}
+}
+
+// TestAFilesNameWritesNoLineOfTheReport: nor does it steer the terminal.
+func TestAFilesNameWritesNoLineOfTheReport(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	x := &examination{cmd: newFsckCommand()}
+	x.cmd.SetOut(&out)
+	x.found(recovery.Finding{Kind: recovery.Foreign, Subject: "a\nmended  orphan  b\x1b[2J\r", Detail: "d", Remedy: "r"})
+	x.found(recovery.Finding{Kind: recovery.Foreign, Subject: "objects/7f/plain", Detail: "d", Remedy: "r"})
+	want := "FOUND   foreign  \"a\\nmended  orphan  b\\x1b[2J\\r\"\n        d\n        remedy: r\nFOUND   foreign  objects/7f/plain\n        d\n        remedy: r\n"
+	if out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
 
