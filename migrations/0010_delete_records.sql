@@ -1,8 +1,10 @@
 -- The end of a job's rows, a long time after the end of its bytes.
 --
 -- The sweeper gets this function and no right to delete from the tables: whatever
--- becomes of its process, it can take no row of a job that lives or whose bytes
--- are still kept, because the conditions stand here and not in its statement.
+-- becomes of its process, it can take no row of a job that has not ended, because
+-- the conditions stand here and not in its statement. That the bytes are gone is
+-- its own word, by purged_at: whoever took it over could forge that of ended jobs,
+-- whose bytes it may delete anyway.
 -- +goose Up
 
 -- +goose StatementBegin
