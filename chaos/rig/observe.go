@@ -41,7 +41,8 @@ func (r *Rig) jobs(ctx context.Context, tx pgx.Tx) ([]history.Job, error) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `SELECT o.id::text, o.status, coalesce(o.worker_id, ''), o.lease_expires_at, o.attempt, o.max_attempts, o.fencing_token,
-		coalesce(o.error_code, ''), o.error_retryable, o.created_at, o.updated_at, u.login, j.purged_at IS NOT NULL, coalesce(j.result_key, '')
+		coalesce(o.error_code, ''), o.error_retryable, o.created_at, o.updated_at, u.login, j.purged_at IS NOT NULL, coalesce(j.result_key, ''),
+		coalesce(encode(j.result_sha256, 'hex'), '')
 		FROM observe.jobs o JOIN app.jobs j ON j.id = o.id JOIN app.users u ON u.id = j.user_id ORDER BY o.created_at, o.id`)
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs: %w", err)
@@ -52,7 +53,7 @@ func (r *Rig) jobs(ctx context.Context, tx pgx.Tx) ([]history.Job, error) {
 		var j history.Job
 		var key string
 		if err := rows.Scan(&j.ID, &j.Status, &j.WorkerID, &j.LeaseExpiresAt, &j.Attempt, &j.MaxAttempts, &j.FencingToken,
-			&j.ErrorCode, &j.ErrorRetryable, &j.CreatedAt, &j.UpdatedAt, &j.UserID, &j.Purged, &key); err != nil {
+			&j.ErrorCode, &j.ErrorRetryable, &j.CreatedAt, &j.UpdatedAt, &j.UserID, &j.Purged, &key, &j.ResultDigest); err != nil {
 			return nil, err
 		}
 		if key != "" && !j.Purged {

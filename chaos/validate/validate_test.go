@@ -34,9 +34,9 @@ func saved() (model.Run, history.Record) {
 	r := history.Record{Rules: history.Rules{Quiet: true, LeaseGrace: 3 * time.Second, Began: began, ClockSlack: 2 * time.Second}}
 	job := func(id, user string, start float64, status string, tokens int64) {
 		r.Snapshot.Transitions = append(r.Snapshot.Transitions, history.Transition{JobID: id, To: history.Pending, Cause: history.Submitted, At: at(start)})
-		j := history.Job{ID: id, Status: status, Attempt: int(tokens), MaxAttempts: 2, FencingToken: tokens, CreatedAt: at(start), UpdatedAt: at(start + 10), UserID: user, Stored: "good-" + id}
+		j := history.Job{ID: id, Status: status, Attempt: int(tokens), MaxAttempts: 2, FencingToken: tokens, CreatedAt: at(start), UpdatedAt: at(start + 10), UserID: user, ResultDigest: "good-" + id, Stored: "good-" + id}
 		if status == history.Failed {
-			j.ErrorCode, j.ErrorRetryable, j.Stored = "attempts_exhausted", &no, ""
+			j.ErrorCode, j.ErrorRetryable, j.ResultDigest, j.Stored = "attempts_exhausted", &no, "", ""
 		}
 		r.Snapshot.Jobs = append(r.Snapshot.Jobs, j)
 	}
@@ -92,6 +92,7 @@ var planted = []struct {
 	}},
 	{"a result is another", "completed-is-readable", func(_ *model.Run, r *history.Record) { r.Events[3].Digest = "other" }},
 	{"a completed job has no file", "completed-is-readable", func(_ *model.Run, r *history.Record) { r.Snapshot.Jobs[0].Stored = history.NotStored }},
+	{"a completed job's file holds other bytes", "completed-is-readable", func(_ *model.Run, r *history.Record) { r.Snapshot.Jobs[0].Stored = "bad" }},
 	{"another user got the result", "no-foreign-or-early-download", func(_ *model.Run, r *history.Record) { r.Events[3].User = "bob" }},
 	{"completed twice", "terminal-is-final", func(_ *model.Run, r *history.Record) {
 		again := r.Snapshot.Transitions[4]
