@@ -21,6 +21,9 @@ import (
 func retire(dir, disk string) error {
 	for {
 		empty(dir)
+		if err := retireResult(dir); err != nil {
+			return err
+		}
 		err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.EBUSY) {
 			if err := seal(dir, disk); err != nil {

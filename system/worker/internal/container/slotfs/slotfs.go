@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/system/worker/internal/container/userns"
 )
 
 // Backing is what a slot's filesystem lives in.
@@ -108,7 +110,7 @@ var mountPoints = []struct {
 func Make(ctx context.Context, c Config, name string, gid uint32, image Unpacker) (*FS, error) {
 	f := &FS{root: c.Root, name: name, maxResult: c.MaxResultBytes}
 	dir := f.dir()
-	f.Files = Files{Rootfs: dir + "/rootfs", Input: dir + "/input", Result: dir + "/result", Empty: dir + "/empty"}
+	f.Files = Files{Rootfs: dir + "/rootfs", Input: dir + "/input", Result: dir + "/" + resultName, Empty: dir + "/empty"}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return f, fmt.Errorf("make slot folder: %w", err)
 	}
@@ -117,6 +119,11 @@ func Make(ctx context.Context, c Config, name string, gid uint32, image Unpacker
 	}
 	if err := f.fill(gid, image); err != nil {
 		return f, fmt.Errorf("fill slot filesystem: %w", err)
+	}
+	if userns.Inside() {
+		if err := forbidExec(f.Files.Result); err != nil {
+			return f, err
+		}
 	}
 	return f, nil
 }
@@ -167,10 +174,10 @@ func (f *FS) openFiles(slot *os.Root, gid uint32) error {
 	if f.Input, err = create(slot, "input", os.O_WRONLY, 0o440, gid); err != nil {
 		return err
 	}
-	if f.kept, err = create(slot, "result", os.O_RDWR, 0o660, gid); err != nil {
+	if f.kept, err = create(slot, resultName, os.O_RDWR, 0o660, gid); err != nil {
 		return err
 	}
-	f.Result, err = slot.Open("result")
+	f.Result, err = slot.Open(resultName)
 	return err
 }
 
