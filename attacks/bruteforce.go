@@ -74,7 +74,7 @@ var bruteforce = harness.Family{
 			Run:     bruteRetryAfter,
 		},
 		{
-			ID: "bruteforce/window-ends", Title: "a guesser shuts a user out for ever", World: harness.Brief,
+			ID: "bruteforce/window-ends", Title: "a guesser shuts a user out for ever", World: harness.Brief, Slow: true,
 			Requirements: []string{"AUT-05"}, Threats: []string{"PUB-D1"},
 			Attack:  "guesses until the login is refused",
 			Control: "the right password is refused then",

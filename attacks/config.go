@@ -361,7 +361,7 @@ var configFiles = []harness.Case{
 		},
 	},
 	{
-		ID: "config/broken-tls", Title: "a listener opens without a usable certificate, or trusts what is no authority", World: harness.Quiet,
+		ID: "config/broken-tls", Title: "a listener opens without a usable certificate, or trusts what is no authority", World: harness.Quiet, Slow: true,
 		Requirements: []string{"REL-03", "MTL-01", "API-06"}, Threats: []string{"OPS-E1", "INT-S1"},
 		Attack:  "another's key, no PEM, an empty file, a folder, nothing there; for the authorities: a leaf, a key, both, an empty file",
 		Control: "the system's own files begin",

@@ -272,7 +272,7 @@ var dosConnections = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/handshakes", Title: "handshakes without end burn the processors that others need", Serial: true,
+		ID: "dos/handshakes", Title: "handshakes without end burn the processors that others need", Serial: true, Slow: true,
 		Requirements: []string{"REL-01"}, Threats: []string{"PUB-D1"},
 		Attack:  "whole handshakes, one after another, on twelve lines from four addresses, none with a request",
 		Control: "handshakes are made; the friendly user is served before",
@@ -345,7 +345,7 @@ var dosConnections = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/strangers-at-internal", Title: "a stranger without a certificate shuts the workers out", Serial: true,
+		ID: "dos/strangers-at-internal", Title: "a stranger without a certificate shuts the workers out", Serial: true, Slow: true,
 		Requirements: []string{"MTL-01", "REL-01"}, Threats: []string{"INT-D1", "PUB-D1"},
 		Attack:  "six hundred silent connections to the workers' listener from one address, opened anew when they are closed",
 		Control: "a worker's request is answered before",

@@ -92,6 +92,7 @@ func fieldsOf(e *harness.Env, method, path, token string, more ...[2]string) []b
 func flooded(name, title, attack string, most int64, send func(e *harness.Env, l *h2line, token string) error) harness.Case {
 	return harness.Case{
 		ID: "dos/" + name, Title: title, Serial: true,
+		Slow:         name != "rapid-reset", // which speaks for all of them in the CI form
 		Requirements: []string{"API-06", "REL-01"}, Threats: []string{"PUB-D1", "PUB-D2"},
 		Attack:  attack,
 		Control: "frames go out; the friendly user is served before",
@@ -257,7 +258,7 @@ var dosStreams = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/slow-readers", Title: "readers that do not read hold results in the server's memory", Serial: true,
+		ID: "dos/slow-readers", Title: "readers that do not read hold results in the server's memory", Serial: true, Slow: true,
 		Requirements: []string{"API-06", "UPL-02", "REL-01"}, Threats: []string{"PUB-D1", "PUB-D2"},
 		Attack:  "a result of a quarter of a megabyte, asked for by sixty streams without a window and sixty connections that read nothing",
 		Control: "a reader that reads has it whole",

@@ -196,7 +196,7 @@ var dosWork = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/stored-bytes", Title: "one user fills the storage", World: harness.Quiet, Serial: true,
+		ID: "dos/stored-bytes", Title: "one user fills the storage", World: harness.Quiet, Serial: true, Slow: true,
 		Requirements: []string{"UPL-10"}, Threats: []string{"PUB-D3"},
 		Attack:  "the largest inputs without end, each finished with a large result, until the cap, then four at once at two servers again and again",
 		Control: "another user's upload is taken afterwards",
@@ -234,7 +234,7 @@ var dosWork = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/claims", Title: "one worker's open claims keep others from work, or take the server's memory", World: harness.Quiet, Serial: true,
+		ID: "dos/claims", Title: "one worker's open claims keep others from work, or take the server's memory", World: harness.Quiet, Serial: true, Slow: true,
 		Requirements: []string{"REL-01", "JOB-02"}, Threats: []string{"INT-D1"},
 		Attack:  "a hundred and fifty long polls of one worker at one server, while another worker and a user work there",
 		Control: "a claim of the other worker is answered before",
@@ -313,7 +313,7 @@ var dosGrowth = []harness.Case{
 		},
 	},
 	{
-		ID: "dos/refused-rows", Title: "refused requests leave rows or files", World: harness.Quiet, Serial: true,
+		ID: "dos/refused-rows", Title: "refused requests leave rows or files", World: harness.Quiet, Serial: true, Slow: true,
 		Requirements: []string{"UPL-08", "REL-01", "API-04"}, Threats: []string{"OPS-D1", "STO-D2"},
 		Attack:  "three hundred uploads that are refused: no token, wrong type, no file, two files, broken framing, too large, wrong digest, each with an idempotency key of its own; three hundred requests for what is not there",
 		Control: "one good upload adds one job",

@@ -81,7 +81,7 @@ var download = harness.Family{
 			Run:     downloadHead,
 		},
 		{
-			ID: "download/expired", Title: "a result is still there after its time", World: harness.Brief,
+			ID: "download/expired", Title: "a result is still there after its time", World: harness.Brief, Slow: true,
 			Requirements: []string{"JOB-05", "STO-05"}, Threats: []string{"STO-D2", "PUB-I1"},
 			Attack:  "GET, HEAD and ranges on a result whose retention is over",
 			Control: "it is served before, and its file is on disk",

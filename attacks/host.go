@@ -134,7 +134,7 @@ var hostSockets = []harness.Case{
 		},
 	},
 	{
-		ID: "host/connections", Title: "a process reaches what is none of its business",
+		ID: "host/connections", Title: "a process reaches what is none of its business", Slow: true,
 		Requirements: []string{"ARC-02", "SBX-09"}, Threats: []string{"OPS-E2"},
 		Attack:  "the connections of every process while jobs run, twenty looks",
 		Control: "the worker's connection to the internal API is seen",

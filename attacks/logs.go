@@ -179,7 +179,7 @@ var logLines = []harness.Case{
 		},
 	},
 	{
-		ID: "logs/core-words", Title: "what the core says about a file forges a line of the log", World: harness.Brief, Lock: "logs",
+		ID: "logs/core-words", Title: "what the core says about a file forges a line of the log", World: harness.Brief, Lock: "logs", Slow: true,
 		Requirements: []string{"REL-02", "SBX-16"}, Threats: []string{"OPS-R1", "BOX-D2"},
 		Attack:  "sources whose faults make the core repeat hostile text: names, strings, comments, escapes",
 		Control: "each job ends and leaves lines at every process on its way",

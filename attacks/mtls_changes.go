@@ -12,7 +12,7 @@ import (
 // mtlsChanges are certificates that were good when the connection was made.
 var mtlsChanges = []harness.Case{
 	{
-		ID: "mtls/removed-while-connected", Title: "a worker that was taken off the list works on over its open connection", World: harness.Quiet, Lock: "queue",
+		ID: "mtls/removed-while-connected", Title: "a worker that was taken off the list works on over its open connection", World: harness.Quiet, Lock: "queue", Slow: true,
 		Requirements: []string{"MTL-02", "MTL-04"}, Threats: []string{"INT-S1", "INT-T1"},
 		Attack:  "claim a job, be removed, then claim, heartbeat, read, finish and fail over the same connection and over a new one",
 		Control: "before the removal the same connection is answered, and the job is given",

@@ -154,7 +154,7 @@ var secrets = harness.Family{
 			},
 		},
 		{
-			ID: "secrets/history", Title: "a secret is in what git remembers",
+			ID: "secrets/history", Title: "a secret is in what git remembers", Slow: true,
 			Requirements: []string{"REL-04"}, Threats: []string{"OPS-I1"},
 			Attack:  "every object of every branch, searched for the forms of keys, tokens and passwords and for the system's secrets",
 			Control: "a planted text of each form is found; the objects are as many as git counts",

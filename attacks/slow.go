@@ -33,7 +33,7 @@ var slow = harness.Family{
 			Run:     slowSilent,
 		},
 		{
-			ID: "slow/trickle", Title: "a body of one byte now and then is never cut off",
+			ID: "slow/trickle", Title: "a body of one byte now and then is never cut off", Slow: true,
 			Requirements: []string{"API-06"}, Threats: []string{"PUB-D1"},
 			Attack:  "an upload of one byte every 300 ms, by a length and in chunks",
 			Control: "the same upload above the least rate is taken",
@@ -41,7 +41,7 @@ var slow = harness.Family{
 			Run:     slowTrickle,
 		},
 		{
-			ID: "slow/handshake", Title: "a connection that never becomes TLS is kept",
+			ID: "slow/handshake", Title: "a connection that never becomes TLS is kept", Slow: true,
 			Requirements: []string{"API-06", "MTL-01"}, Threats: []string{"PUB-D1", "INT-D1"},
 			Attack:  "connections that send nothing, one byte, and half a greeting, to every listener",
 			Control: "a whole greeting is answered on the same listener",

@@ -58,7 +58,7 @@ var tenancy = harness.Family{
 			Run:     tenancyUnfinished,
 		},
 		{
-			ID: "tenancy/expired-same-as-missing", Title: "an answer tells that another user's result has expired", World: harness.Brief,
+			ID: "tenancy/expired-same-as-missing", Title: "an answer tells that another user's result has expired", World: harness.Brief, Slow: true,
 			Requirements: []string{"AUT-06", "JOB-05"}, Threats: []string{"PUB-I1"},
 			Attack:  "Bob asks for Alice's result after retention took it",
 			Control: "Alice is told 410",

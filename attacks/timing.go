@@ -55,7 +55,7 @@ var timing = harness.Family{
 			},
 		},
 		{
-			ID: "timing/login-disabled", Title: "the time of a refused login tells that a user is disabled", Serial: true, World: harness.Brief,
+			ID: "timing/login-disabled", Title: "the time of a refused login tells that a user is disabled", Serial: true, World: harness.Brief, Slow: true,
 			Requirements: []string{"AUT-05", "AUT-02"}, Threats: []string{"PUB-S2"},
 			Attack:  "the right password of disabled users and a wrong password of living ones, in turn, from many addresses",
 			Control: "the same requests with a quarter of the median added to one kind are told apart",
@@ -100,7 +100,7 @@ var timing = harness.Family{
 		foreignOrMissing("status", "/api/v1/jobs/%s"),
 		foreignOrMissing("result", "/api/v1/jobs/%s/result"),
 		{
-			ID: "timing/token", Title: "the time of a refused token tells how much of it was right", Serial: true, World: harness.Quiet,
+			ID: "timing/token", Title: "the time of a refused token tells how much of it was right", Serial: true, World: harness.Quiet, Slow: true,
 			Requirements: []string{"AUT-01", "AUT-03"}, Threats: []string{"PUB-S1", "PUB-S2"},
 			Attack:  "a live token with its last character changed, and random tokens of the same form, in turn",
 			Control: "the same requests with a quarter of the median added to one kind are told apart",
@@ -134,7 +134,7 @@ var timing = harness.Family{
 			},
 		},
 		{
-			ID: "timing/worker", Title: "the time of a refusal tells a worker which jobs exist", Serial: true, World: harness.Quiet,
+			ID: "timing/worker", Title: "the time of a refusal tells a worker which jobs exist", Serial: true, World: harness.Quiet, Slow: true,
 			Requirements: []string{"MTL-04", "ARC-09"}, Threats: []string{"INT-I1"},
 			Attack:  "heartbeats on another worker's live job and on jobs that never were, in turn, over one connection",
 			Control: "the same requests with a quarter of the median added to one kind are told apart",

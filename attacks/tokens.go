@@ -97,7 +97,7 @@ var tokens = harness.Family{
 			Run:     tokensDatabase,
 		},
 		{
-			ID: "tokens/password-traces", Title: "a password stands in the database's files or in a log",
+			ID: "tokens/password-traces", Title: "a password stands in the database's files or in a log", Slow: true,
 			Requirements: []string{"AUT-02", "REL-02"}, Threats: []string{"PUB-S2", "OPS-I1"},
 			Attack:  "right and wrong passwords are sent; database files, logs and storage are searched for them",
 			Control: "the login of the user is found in the database's files, the requests in the log",

@@ -151,7 +151,7 @@ var workerClaims = []harness.Case{
 		},
 	},
 	{
-		ID: "worker/claims-without-end", Title: "a worker that takes every job and does none stops the work of all", World: harness.Quiet, Lock: "queue",
+		ID: "worker/claims-without-end", Title: "a worker that takes every job and does none stops the work of all", World: harness.Quiet, Lock: "queue", Slow: true,
 		Requirements: []string{"JOB-06", "JOB-05", "JOB-09"}, Threats: []string{"INT-D1", "LIF-D1"},
 		Attack:  "thirty jobs of two users are claimed by one worker, which then says nothing",
 		Control: "the worker holds all of them",

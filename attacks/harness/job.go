@@ -72,14 +72,23 @@ func (e *Env) Status(u *User, id string) Job {
 	return job
 }
 
-// Done submits content and waits until the job has ended as status.
+// Done submits content and waits until the job has ended as status. On a target
+// that has no worker, or none that is free, the case is unavailable; only the first
+// waits long to learn that.
 func (e *Env) Done(u *User, content []byte, status string, more ...string) Job {
 	job := e.Submit(u, content, more...)
-	const limit = 30 * time.Second
+	limit := Patience
+	if e.idles.Load() {
+		limit /= 10
+	}
 	if !e.Await(limit, func() bool {
 		job = e.Status(u, job.ID)
 		return job.Status == "completed" || job.Status == "failed"
 	}) {
+		if e.target && job.Status == "pending" {
+			e.idles.Store(true)
+			e.Unavailable("a worker: the target took the job %s and began it not within %s", job.ID, limit)
+		}
 		e.Fail("the job %s is still %s", job.ID, job.Status)
 	}
 	if job.Status != status {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"glovebox/attacks/oracle"
 	"glovebox/ci/local"
@@ -30,8 +31,9 @@ type System struct {
 	Processes *local.System
 
 	target   bool
-	publics  []string // host:port, one a server
-	privates []string // the internal API's, likewise
+	idles    atomic.Bool // a target that has left a job pending
+	publics  []string    // host:port, one a server
+	privates []string    // the internal API's, likewise
 	roots    *x509.CertPool
 	inner    *x509.CertPool
 
