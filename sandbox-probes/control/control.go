@@ -98,6 +98,8 @@ func Run(ctx context.Context, program string, input []byte) (Result, error) {
 	}
 	defer stdin.Close()
 	cmd.Stdin = stdin
+	// Something to find: the sandbox passes none on.
+	cmd.ExtraFiles = []*os.File{stdin}
 	// Held from before the start: a control may take the name away.
 	result, err := os.Open(filepath.Join(dir, "out/result"))
 	if err != nil {

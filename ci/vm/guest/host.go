@@ -23,7 +23,11 @@ type machine struct{ cases }
 // host sets up, tries everything and writes out/cases.json.
 func host(ctx context.Context) error {
 	m := &machine{}
-	if err := errors.Join(setUp(ctx), m.controls(ctx)); err != nil {
+	closeNetwork, err := network(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(setUp(ctx), m.controls(ctx), closeNetwork()); err != nil {
 		return err
 	}
 	before, err := m.inventory()

@@ -1,63 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"glovebox/sandbox-probes/posture"
 	"glovebox/system/worker/probe"
 	"glovebox/threat-model/evidence"
 )
 
-// absent in expected-v2.yaml takes a line away that the other mode has.
-const absent = "(no such line)"
-
-// expected is the posture of the other mode with the differences of this one.
-func expected() (posture.Expected, error) {
-	text, err := os.ReadFile(filepath.Join(home, "expected.yaml"))
-	if err != nil {
-		return posture.Expected{}, err
-	}
-	e, err := posture.LoadExpected(text)
-	if err != nil {
-		return e, err
-	}
-	var own posture.Expected
-	if text, err = os.ReadFile(filepath.Join(home, "expected-v2.yaml")); err != nil {
-		return e, err
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&own); err != nil {
-		return e, fmt.Errorf("read expected-v2.yaml: %w", err)
-	}
-	for _, pair := range [][2]map[string]posture.Line{{e.Inside, own.Inside}, {e.Outside, own.Outside}} {
-		for key, line := range pair[1] {
-			if line.Is == absent {
-				delete(pair[0], key)
-			} else {
-				pair[0][key] = line
-			}
-		}
-	}
-	return e, nil
-}
-
 // posture compares the core's whole posture with the expected one, and shows that a
 // planted difference is found.
 func (p *prober) posture(ctx context.Context, slot int) error {
-	want, err := expected()
-	if err != nil {
-		return err
-	}
+	want := p.expected
 	different, lines, err := p.look(ctx, slot, want)
 	if err != nil {
 		return err
