@@ -184,7 +184,9 @@ func (a *Attempt) run(ctx context.Context) (verdict.Verdict, error) {
 	if facts.MemoryKilled, err = a.group.MemoryKilled(); err != nil {
 		return verdict.Verdict{}, err
 	}
-	if facts.Status, err = a.status(ctx); err != nil {
+	// A rootless engine's monitor may die for the same want of memory as the core did,
+	// and its engine then never tells the status.
+	if facts.Status, err = a.status(ctx); err != nil && !facts.Decided() {
 		return verdict.Verdict{}, err
 	}
 	// Death is the death of all: only then is the result at rest.

@@ -52,6 +52,9 @@ type Facts struct {
 	Duration     time.Duration
 }
 
+// Decided reports whether the verdict is known whatever the wait status is.
+func (f Facts) Decided() bool { return f.KilledByUs || f.DeadlineOver || f.MemoryKilled }
+
 // Judge turns facts into a verdict without its Result and image.
 //
 // Our own kill comes first: what we ended, did not end by itself. Memory comes

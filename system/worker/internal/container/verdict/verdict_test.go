@@ -101,3 +101,20 @@ func TestJudgeResult(t *testing.T) {
 		})
 	}
 }
+
+// An engine that cannot tell the status of a decided attempt is not asked twice: its
+// word would change nothing.
+func TestDecidedIsWhatTheStatusDoesNotChange(t *testing.T) {
+	evidence.Proves(t, "JOB-11")
+	statuses := []unix.WaitStatus{exit0, exit3, exit137, sigKill, sigSegv, sigSys, stopped}
+	for bits := range 8 {
+		f := verdict.Facts{KilledByUs: bits&1 != 0, DeadlineOver: bits&2 != 0, MemoryKilled: bits&4 != 0}
+		kinds := map[verdict.Kind]bool{}
+		for _, f.Status = range statuses {
+			kinds[verdict.Judge(f).Kind] = true
+		}
+		if f.Decided() != (len(kinds) == 1) {
+			t.Errorf("%+v: decided is %v, verdicts are %v", f, f.Decided(), kinds)
+		}
+	}
+}
