@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -112,7 +113,7 @@ func (m *machine) rootful(ctx context.Context) error {
 	if err := await(ctx, socket); err != nil {
 		return err
 	}
-	s, err := run(ctx, "systemd-run", "--quiet", "--collect", "--pipe", "--wait", "--property=Delegate=cpu memory pids",
+	s, err := runFor(ctx, io.Discard, "systemd-run", "--quiet", "--collect", "--pipe", "--wait", "--property=Delegate=cpu memory pids",
 		"--setenv=GLOVEBOX_ENGINE_SOCKET="+socket, "--setenv=GLOVEBOX_SLOTS_ROOT=/var/lib/glovebox-rootful", "--setenv=GLOVEBOX_LISTEN_SOCKET=/run/glovebox-rootful.sock",
 		filepath.Join(home, "glovebox-launcher"), "selftest", "--json", "--config", filepath.Join(home, "launcher.toml"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,6 +175,11 @@ func (m *machine) inventory() (inventory.Inventory, error) {
 	return all, err
 }
 
+// oomMark is left by the monitor of a rootful container on cgroup version 2 (conmon
+// 2.1.6): an empty file in its working folder, which is /, when memory killed. It is
+// the same file each time, says nothing of the core's, and is made by rootful's stage.
+const oomMark = `top /oom is new: "----------"`
+
 func (m *machine) unchanged(before inventory.Inventory) {
 	c := evidence.Case{ID: "host/unchanged", Title: "the host is as it was before all attempts", Requirements: []string{"SBX-03", "SBX-04", "SBX-12"}, Threats: []string{"BOX-D3"},
 		Tried: "the whole suite", Oracle: "the machine's root: processes of the slots' users, mounts in every namespace, groups, files, sockets, System V tables, kernel settings"}
@@ -184,6 +190,13 @@ func (m *machine) unchanged(before inventory.Inventory) {
 		return
 	}
 	changed := inventory.Changes(before, after)
-	c.Detail = fmt.Sprintf("%d things looked at; %s", len(before), strings.Join(changed, "; "))
+	c.Detail = fmt.Sprintf("%d things looked at", len(before))
+	if info, err := os.Lstat("/oom"); err == nil && info.Size() == 0 && slices.Contains(changed, oomMark) {
+		changed = slices.DeleteFunc(changed, func(s string) bool { return s == oomMark })
+		c.Detail += "; accepted: rootful's monitor made /oom, which is empty"
+	}
+	if len(changed) > 0 {
+		c.Detail += "; " + strings.Join(changed, "; ")
+	}
 	m.held(c, len(changed) == 0)
 }

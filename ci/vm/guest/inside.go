@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"glovebox/sandbox-probes/catalogue"
+	inventory "glovebox/sandbox-probes/host"
 	"glovebox/sandbox-probes/posture"
 	"glovebox/system/worker/probe"
 	"glovebox/threat-model/evidence"
@@ -245,16 +247,25 @@ func (p *prober) ending(ctx context.Context, slot int, e catalogue.Ending, w cat
 	if w.Ends == "timeout" {
 		l.Timeout = 1500 * time.Millisecond
 	}
-	report, err := p.try(ctx, probe.Attempt{Program: p.program, Input: []byte(e.Name + " " + w.Order + "\n"), Slot: slot, Limits: l})
+	var left []int
+	report, err := p.try(ctx, probe.Attempt{
+		Program: p.program, Input: []byte(e.Name + " " + w.Order + "\n"), Slot: slot, Limits: l, Filter: probe.Filter{Off: e.Lifted},
+		After: func(r probe.Running) (err error) {
+			left, err = inventory.ProcessesOf(r.UIDBase, probe.IDRange)
+			return err
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("%s/%s: %w", e.Name, w.Name, err)
 	}
 	want := harsher(w.Ends)
+	// Whoever was left has written, else nothing shows that there was anybody.
+	there := !e.Lifted || w.Ends != "exit 0" || bytes.Contains(report.Result, []byte("forged"))
 	p.held(evidence.Case{
 		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: e.Requirements, Threats: e.Threats, Tried: "as the core: " + w.Order,
-		Oracle: "the engine's word, since this kernel tells no wait status; memory deaths from memory.events",
-		Detail: fmt.Sprintf("wanted %s, got %s", want, report.Outcome()),
-	}, report.Ended(want))
+		Oracle: "the engine's word, since this kernel tells no wait status; memory deaths from memory.events; processes of the slot's users once the verdict is there",
+		Detail: fmt.Sprintf("wanted %s, got %s; left %v, child seen %v", want, report.Outcome(), left, there),
+	}, report.Ended(want) && len(left) == 0 && there)
 	return nil
 }
 
