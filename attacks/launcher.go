@@ -196,7 +196,10 @@ func unharmed(e *harness.Env, before int) {
 	e.Input("afterwards")
 	p, err := oracle.ReadProcess(victimPID(e))
 	e.Check(err == nil && !strings.HasPrefix(p.State, "Z"), "the launcher has gone: %v", err)
-	few := before + 2*4 // its worker may be in the middle of two attempts
+	// Either slot may be in the middle of an attempt, or be made ready for one: two
+	// files and the core's end of one, its process watched, questions to the engine.
+	const slots, ofOne = 2, 8
+	few := before + slots*ofOne
 	var now int
 	if !e.Check(e.Await(20*time.Second, func() bool { now = openFiles(e); return now <= few }), "the launcher had %d open files and has %d", before, now) {
 		open, err := oracle.Descriptors(victimPID(e))

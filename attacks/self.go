@@ -79,7 +79,7 @@ func asTester(e *harness.Env, authority, password string, alice, bob *harness.Us
 
 func selfTarget(e *harness.Env) {
 	alice, bob := e.NewUser(), e.NewUser()
-	cases := []string{"auth/no-token", "tenancy/foreign-status", "tokens/one-of-many", "tls/old-versions"}
+	cases := []string{"auth/no-token", "tenancy/foreign-status", "tokens/one-of-many", "tokens/kept-answer", "tls/old-versions"}
 	code, said := asTester(e, e.Endpoint.CAFile, "wrong-"+harness.RandomHex(8), alice, bob, cases...)
 	e.Control(code == 3 && strings.Contains(said, `"verdict":"error"`), "with a wrong password it ends with %d: %s", code, tail(said))
 	code, said = asTester(e, e.Endpoint.CAFile, alice.Password, alice, bob, cases...)

@@ -302,7 +302,10 @@ func newEnv(ctx context.Context, s *System, c *Case, seed uint64, lane int) *Env
 		System: s, Case: c, Rand: mathrand.New(mathrand.NewPCG(seed, sum.Sum64())), //nolint:gosec // repeatable on purpose
 		ctx: ctx, cancel: cancel, tape: &tape{}, lane: lane, began: time.Now(), conns: map[string]*Conn{},
 	}
-	if !s.target {
+	if s.target {
+		// Whatever way a case logs in, its token is revoked at the end.
+		e.tape.given = s.toRevoke
+	} else {
 		// Every case is a client of its own: limits by address do not join them.
 		var b [3]byte
 		_, _ = rand.Read(b[:]) // never fails

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,12 @@ type tape struct {
 	secrets []string
 	last    []string // newest at the end
 	marked  []string // as it stood at the first breach
+	// given is called with each token that an answer brings; nil on a local system.
+	given func(token string)
 }
+
+// tokenGiven finds the token in the answer to a login.
+var tokenGiven = regexp.MustCompile(`"token":"([^"]+)"`)
 
 const (
 	tapeLength = 6       // exchanges
@@ -33,6 +39,11 @@ func (t *tape) secret(values ...string) {
 }
 
 func (t *tape) record(entry string) {
+	if t.given != nil && strings.HasPrefix(entry, "< ") {
+		for _, found := range tokenGiven.FindAllStringSubmatch(entry, -1) {
+			t.given(found[1])
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last = append(t.last, entry); len(t.last) > tapeLength {

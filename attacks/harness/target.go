@@ -43,6 +43,12 @@ func (t Target) open() (*System, error) {
 	return s, nil
 }
 
+func (s *System) toRevoke(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.issued = append(s.issued, token)
+}
+
 // leave revokes the tokens that were issued. Jobs have no operation that removes
 // them: what was submitted goes with the target's retention.
 func (s *System) leave(ctx context.Context) error {
