@@ -23,8 +23,9 @@ var (
 
 // network sets it up, and the device of virtual sockets. close ends the one socket.
 func network(ctx context.Context) (close func() error, err error) {
-	for _, module := range []string{"vsock", "dummy"} {
-		if err := must(ctx, "modprobe", module); err != nil {
+	// systemd has the module make no interface unless it is asked to.
+	for _, module := range [][]string{{"vsock"}, {"dummy", "numdummies=1"}} {
+		if err := must(ctx, "modprobe", module...); err != nil {
 			return nil, err
 		}
 	}
