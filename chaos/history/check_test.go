@@ -3,6 +3,7 @@ package history_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -221,6 +222,29 @@ func TestWhatCannotBeJudgedDoesNotPass(t *testing.T) {
 	found := history.Linearizable(record, 50*time.Millisecond)
 	if len(found) != 1 || !strings.Contains(found[0].Text, "not judged") {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// The job of a half-hour's soak whose user asked through restarts of everything: 16
+// submissions without an answer among 96 refused ones. Each lost answer doubled the
+// orders to look at, and the job was not judged within 30 s.
+func TestManyLostSubmissionsAreJudged(t *testing.T) {
+	evidence.Proves(t, "HAR-05")
+	file, err := os.Open("testdata/lost-submissions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	record, err := history.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range history.Linearizable(record, 5*time.Second) {
+		t.Errorf("%s: %s", v.Rule, v.Text)
+	}
+	record.Snapshot.Jobs[0].Attempt++ // what no order explains must still be found
+	if found := history.Linearizable(record, 5*time.Second); len(found) != 1 || !strings.Contains(found[0].Text, "no order explains") {
+		t.Errorf("a row that nothing explains: %+v", found)
 	}
 }
 

@@ -107,7 +107,7 @@ func (r Record) explained(by map[string][]Transition, found *[]Violation) map[st
 func (r Record) operations(j Job, events []Event, transitions []Transition, found *[]Violation) []porcupine.Operation {
 	var ops []porcupine.Operation
 	first, last := int64(math.MaxInt64), int64(0)
-	for _, e := range events {
+	for _, e := range telling(events) {
 		first, last = min(first, e.Call), max(last, e.Call, e.Return)
 		until := e.Return
 		if e.Outcome == Maybe {
@@ -140,6 +140,34 @@ func (r Record) operations(j Job, events []Event, transitions []Transition, foun
 		ops = append(ops, operation(question{Event: Event{Job: j.ID, Outcome: OK}, cause: purge}, first, last))
 	}
 	return append(ops, operation(question{Event: Event{Job: j.ID, Outcome: OK}, cause: rowRead, row: &j}, last+1, last+2))
+}
+
+// telling leaves out lost answers that tell nothing, each of which would double the
+// orders to look at: a reading without an answer says nothing of the job, and of
+// submissions of the same bytes without an answer the first can have done whatever
+// a later one may have: it could take effect at any instant that they could.
+func telling(events []Event) []Event {
+	first := map[string]int64{} // by digest: the call of the first lost submission
+	for _, e := range events {
+		if call, known := first[e.Digest]; e.Op == Submit && e.Outcome == Maybe && (!known || e.Call < call) {
+			first[e.Digest] = e.Call
+		}
+	}
+	kept := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool {
+		if e.Outcome != Maybe {
+			return false
+		}
+		switch e.Op {
+		case Status, Download:
+			return true
+		case Submit:
+			again := kept[e.Digest] || e.Call != first[e.Digest]
+			kept[e.Digest] = kept[e.Digest] || !again
+			return again
+		}
+		return false
+	})
 }
 
 // explains reports whether e may be what asked for t.
