@@ -29,6 +29,11 @@ func network(ctx context.Context) (close func() error, err error) {
 			return nil, err
 		}
 	}
+	// udev gives the interface a lasting hardware address, which makes the kernel forget
+	// its neighbours.
+	if err := must(ctx, "udevadm", "settle"); err != nil {
+		return nil, err
+	}
 	if err := configure(); err != nil {
 		return nil, fmt.Errorf("set up %s: %w", dummy, err)
 	}
