@@ -261,10 +261,14 @@ func (p *prober) ending(ctx context.Context, slot int, e catalogue.Ending, w cat
 	want := harsher(w.Ends)
 	// Whoever was left has written, else nothing shows that there was anybody.
 	there := !e.Lifted || w.Ends != "exit 0" || bytes.Contains(report.Result, []byte("forged"))
+	detail := fmt.Sprintf("wanted %s, got %s; processes left: %v", want, report.Outcome(), left)
+	if !there {
+		detail += "; whoever was left did not write"
+	}
 	p.held(evidence.Case{
 		ID: e.Name + "/" + w.Name, Title: e.Loss + ": " + w.Name, Requirements: e.Requirements, Threats: e.Threats, Tried: "as the core: " + w.Order,
 		Oracle: "the engine's word, since this kernel tells no wait status; memory deaths from memory.events; processes of the slot's users once the verdict is there",
-		Detail: fmt.Sprintf("wanted %s, got %s; left %v, child seen %v", want, report.Outcome(), left, there),
+		Detail: detail,
 	}, report.Ended(want) && len(left) == 0 && there)
 	return nil
 }
