@@ -20,7 +20,11 @@ import (
 	"glovebox/system/platform/pki/pkitest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server of the standard library lingers half a second over a connection that it
+// refused, also when it was closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // clock is a time that a test moves.
 type clock struct{ offset atomic.Int64 }

@@ -31,7 +31,11 @@ import (
 	"glovebox/threat-model/evidence"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server of the standard library lingers half a second over a connection that it
+// refused, also when it was closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // setup writes a configuration for a server with handler and a launcher, and
 // returns its path.

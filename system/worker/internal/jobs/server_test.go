@@ -28,7 +28,11 @@ import (
 	"glovebox/system/worker/internal/jobs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server of the standard library lingers half a second over a connection that it
+// refused, also when it was closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // server is an internal API over real mTLS that keeps the protocol, unless a
 // test's hook lies for it.
