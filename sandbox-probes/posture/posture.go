@@ -76,8 +76,25 @@ func (v View) status(into Posture, text string) {
 		if name == "NSpid" { // how deep, not which
 			value = fmt.Sprintf("%d levels", len(strings.Fields(value)))
 		}
+		if name == "SigIgn" {
+			value = withoutLibrarySignals(value)
+		}
 		into["status "+name] = v.words(value)
 	}
+}
+
+// librarySignals are the two that glibc keeps to itself, 32 and 33 (nptl(7)). Its
+// posix_spawn leaves them ignored in what it starts, and so make in the engine and
+// in every core below: who started the engine decides, not the sandbox.
+const librarySignals = 1<<31 | 1<<32
+
+// withoutLibrarySignals clears those in a mask; what is no mask stays as it is.
+func withoutLibrarySignals(mask string) string {
+	set, err := strconv.ParseUint(mask, 16, 64)
+	if err != nil {
+		return mask
+	}
+	return fmt.Sprintf("%016x", set&^librarySignals)
 }
 
 func (v View) limits(into Posture, text string) {

@@ -33,7 +33,7 @@ func TestDiffReportsEveryKindOfDifference(t *testing.T) {
 func TestInsideReadsTheProbe(t *testing.T) {
 	v := View{UIDBase: 800000000, IDRange: 65536, Name: "a-1", Namespaces: map[string]string{"net": "net:[1]", "pid": "pid:[2]"}}
 	p, err := v.Inside([]byte(strings.Join([]string{
-		`FILE /proc/self/status Name:\x09core\nUid:\x091\x091\nCapEff:\x0900\nNSpid:\x0977\x091\nVmRSS:\x091 kB\n`,
+		`FILE /proc/self/status Name:\x09core\nUid:\x091\x091\nCapEff:\x0900\nSigIgn:\x090000000180000004\nNSpid:\x0977\x091\nVmRSS:\x091 kB\n`,
 		`FILE /proc/self/uid_map          0  800000000      65536\n`,
 		`FILE /proc/self/mountinfo 1 0 0:1 /rootfs / ro - tmpfs tmpfs rw,size=4k\n2 1 0:2 / /sys ro - sysfs sysfs ro\n3 2 0:3 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n4 2 0:4 / /sys ro - tmpfs tmpfs ro,uid=800000000\n`,
 		"LINK /proc/self/ns/net net:[1]", "LINK /proc/self/ns/pid pid:[3]", "LINK /proc/self/fd/1 pipe:[55]",
@@ -43,7 +43,7 @@ func TestInsideReadsTheProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"status Uid": "1 1", "status NSpid": "2 levels", "uid_map": "0 BASE 65536", "namespace net": "the host's", "namespace pid": "its own",
+		"status Uid": "1 1", "status SigIgn": "0000000000000004", "status NSpid": "2 levels", "uid_map": "0 BASE 65536", "namespace net": "the host's", "namespace pid": "its own",
 		"link fd/1": "pipe", "file core": "mode=100555 on the slot's", "file dev/null": "mode=20666 on another file system", "folder run": "a b",
 		"mount /sys": "/ of tmpfs, ro; file system ro,uid=BASE", "mount /": "/rootfs of tmpfs, ro; file system rw,size=N",
 	} {
