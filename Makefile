@@ -18,14 +18,14 @@ TOOLS := .cache/tools
 BUDGET_setup  := 120
 BUDGET_build  := 360
 BUDGET_lint   := 180
-BUDGET_unit   := 300
+BUDGET_unit   := 420
 BUDGET_race   := 120
 BUDGET_core   := 300
 BUDGET_corpus := 120
 BUDGET_client := 180
 BUDGET_e2e    := 320
 BUDGET_probes := 90
-BUDGET_attack := 240
+BUDGET_attack := 300
 BUDGET_chaos  := 100
 
 suite = ci/suite $(1) $(BUDGET_$(1))
